@@ -1,0 +1,40 @@
+# Two commands matter: `make run` and `make test`. Both set up what they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+JOBS ?= auto
+
+.PHONY: run test test-full check bench docs clean
+
+run: $(STAMP)
+	@$(BIN)/handrail tour
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+test-full: $(STAMP)
+	HANDRAIL_TEST_SCALE=20 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m handrail.front.reference --check docs/reference
+
+docs: $(STAMP)
+	$(BIN)/python -m handrail.front.reference --write docs/reference
+
+bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python bench/run.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+
+$(STAMP): pyproject.toml
+	@echo "Setting up $(VENV) (once) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast]' --group dev
+	@touch $(STAMP)

@@ -1,0 +1,19 @@
+"""Somebody answers elsewhere: in another terminal, a console, a chat. The ledger is where the answer arrives."""
+
+from __future__ import annotations
+
+from handrail.ports import Clock, Reply, Request, SharedLedger
+
+
+class LedgerApprover:
+    """Waits for an answer that another process or another part of this one gives."""
+
+    def __init__(self, ledger: SharedLedger, clock: Clock, wait_seconds: float | None = None) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._wait_seconds = wait_seconds
+
+    async def ask(self, request: Request) -> Reply:
+        """Wait for the answer; `expired` when the request runs out, `pending` when only the patience does."""
+        until = None if self._wait_seconds is None else self._clock.now() + self._wait_seconds
+        return await self._ledger.wait(request.id, until=until, clock=self._clock)

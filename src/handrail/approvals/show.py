@@ -1,0 +1,194 @@
+"""A request as a person reads it: whole, in lines, with nothing in it that a terminal would obey. Pure.
+
+Text from the call stands behind a gutter on every line, folded lines too, so that none of it can pass for ours.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from handrail.ports import Request
+from handrail.words import Risk
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+GUTTER = "  │ "
+FOLDED = "  ┊ "  # the line above goes on
+TEXT = "┃ "  # a line of a text that is an argument
+_MAX_INDENT = 12
+_MIN_ROOM = 16
+_MAX_MARKS = 3  # combining marks on one letter; more would paint over the lines around it
+# Drawn as nothing although they count as letters or symbols.
+_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+_ESCAPED = r"<U\+[0-9A-F]{4,6}>"
+_RISK_STYLE = {Risk.LOW: "green", Risk.MEDIUM: "yellow", Risk.HIGH: "bold red"}
+_DIFF_STYLE = {"+++": "bold", "---": "bold", "@@ ": "cyan", "+": "green", "-": "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line on the screen: what stands before the text, the text, how it looks (a style of rich)."""
+
+    before: str
+    text: str
+    style: str = ""
+
+
+def visible(text: str) -> str:
+    """Write out whatever a terminal would obey, hide or reorder: `<U+001B>` for an escape."""
+    if text.isascii() and text.isprintable():
+        return text
+    marks = 0
+    shown = []
+    for char in text:
+        marks = marks + 1 if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me") else 0
+        if char == "\t":
+            shown.append("→   ")
+        elif char.isprintable() and char not in _BLANK and marks <= _MAX_MARKS:
+            shown.append(char)
+        else:
+            shown.append(f"<U+{ord(char):04X}>")
+    return "".join(shown)
+
+
+def lines(request: Request, now: float, width: int | None = None) -> list[Line]:
+    """Show a request in full; no line is wider than `width`, and nothing is cut."""
+    return [*_head(request, now, width), *_body(request, width)]
+
+
+def coverage(request: Request, width: int | None = None) -> list[Line]:
+    """Show exactly what a grant wider than this call covers: the tool, the kinds of touch, the targets."""
+    covered = [_Item(visible(f"{request.tool}: {kind} {target}")) for kind, target in request.touches]
+    return list(_behind_gutter(covered, width))
+
+
+def plain(shown: Iterable[Line]) -> str:
+    """Write lines as text without any colour."""
+    return "".join(f"{line.before}{line.text}\n" for line in shown)
+
+
+def styled(shown: Iterable[Line]) -> Text:
+    """Write lines as one text for rich to print with `soft_wrap`."""
+    from rich.text import Text
+
+    text = Text()
+    for line in shown:
+        text.append(line.before, "dim" if line.before in (GUTTER, FOLDED) else "")
+        text.append(line.text + "\n", line.style)
+    text.highlight_regex(_ESCAPED, "reverse red")
+    return text
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    text: str
+    style: str = ""
+
+
+def _head(request: Request, now: float, width: int | None) -> Iterator[Line]:
+    yield Line("", f"Approval {visible(request.id)}", "bold")
+    facts = (
+        ("tool", f"{request.tool} {request.version}, {request.risk.value} risk", _RISK_STYLE[request.risk]),
+        ("why", request.reason, ""),
+        ("asked by", f"{request.caller}, run {request.run_id}, in {request.workspace}", ""),
+        ("digest", request.digest[:16], ""),
+        ("expires", _expiry(request.expires, now), ""),
+    )
+    for name, value, style in facts:
+        yield from _folded(f"  {name:<9}", " " * 9 + "┊ ", _Item(visible(value), style), width)
+
+
+def _body(request: Request, width: int | None) -> Iterator[Line]:
+    sections: list[tuple[str, Iterable[_Item]]] = [("arguments", _value_lines(request.params, 0))]
+    sections += [
+        (kind, [_Item(visible(target)) for target in targets]) for kind, targets in request.impact.items() if targets
+    ]
+    if request.diff:
+        sections.append(("changes", _diff_lines(request.diff)))
+    for name, items in sections:
+        yield Line("", f"  {visible(name)}", "bold")
+        yield from _behind_gutter(items, width)
+
+
+def _value_lines(value: Any, level: int, name: str = "") -> Iterator[_Item]:
+    """Write a JSON value as an outline; a text of several lines keeps them, each behind a mark of its own."""
+    indent = "  " * min(level, _MAX_INDENT)
+    head = f"{indent}{name}: " if name else indent
+    if isinstance(value, str) and "\n" in value:
+        yield _Item(f"{head}{_size_of(value)}")
+        text = value.removesuffix("\n")
+        yield from (_Item(f"{indent}  {TEXT}{visible(line)}") for line in text.split("\n"))
+    elif isinstance(value, (Mapping, Sequence)) and value and not isinstance(value, str):
+        children = value.items() if isinstance(value, Mapping) else enumerate(value)
+        if name:
+            yield _Item(head.rstrip())
+        for key, child in children:
+            yield from _value_lines(child, level + bool(name), _name_of(key))
+    else:
+        yield _Item(head + visible(json.dumps(value, ensure_ascii=False, default=repr)))
+
+
+def _name_of(key: Any) -> str:
+    text = str(key)
+    return (
+        text if text.isidentifier() and text.isascii() else visible(json.dumps(key, ensure_ascii=False, default=repr))
+    )
+
+
+def _size_of(text: str) -> str:
+    count = text.count("\n") + (not text.endswith("\n"))
+    end = "" if text.endswith("\n") else ", no newline at the end"
+    return f"text of {count} lines, {len(text)} characters{end}"
+
+
+def _diff_lines(diff: str) -> Iterator[_Item]:
+    for line in diff.removesuffix("\n").split("\n"):
+        style = next((style for mark, style in _DIFF_STYLE.items() if line.startswith(mark)), "")
+        yield _Item(visible(line), style)
+
+
+def _expiry(expires: float, now: float) -> str:
+    left = round(expires - now)
+    at = datetime.fromtimestamp(expires, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"at {at}, in {left // 60} min {left % 60} s" if left > 0 else f"at {at}, which is past"
+
+
+# ── folding ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _behind_gutter(items: Iterable[_Item], width: int | None) -> Iterator[Line]:
+    for item in items:
+        yield from _folded(GUTTER, FOLDED, item, width)
+
+
+def _folded(first: str, further: str, item: _Item, width: int | None) -> Iterator[Line]:
+    pieces = [item.text] if width is None else _fold(item.text, max(_MIN_ROOM, width - len(first)))
+    for number, piece in enumerate(pieces):
+        yield Line(first if number == 0 else further, piece, item.style)
+
+
+def _fold(text: str, room: int) -> list[str]:
+    if text.isascii():
+        return [text[start : start + room] for start in range(0, len(text), room)] or [""]
+    pieces, start, used = [], 0, 0
+    for place, char in enumerate(text):
+        cells = _cells(char)
+        if used + cells > room:
+            pieces.append(text[start:place])
+            start, used = place, 0
+        used += cells
+    return [*pieces, text[start:]]
+
+
+def _cells(char: str) -> int:
+    # Where terminals differ the wider reading counts: a line that the terminal itself wraps would lose its gutter.
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F", "A") else 1

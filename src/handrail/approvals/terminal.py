@@ -1,0 +1,163 @@
+"""Asking the person at the terminal: the whole request, then one question that only a whole line answers.
+
+Silence is a refusal: end of input, Ctrl-C, hang-up, a crash or cancelling while the question stands deny the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+from handrail.approvals import show
+from handrail.approvals._tty import Terminal, open_terminal
+from handrail.ports import Answered, Clock, Reply, Request, SharedLedger
+from handrail.words import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One answer a person can give."""
+
+    word: str  # typed whole or by its first letter
+    meaning: str
+    scope: Scope = Scope.NONE  # NONE: a refusal
+
+
+ONCE = Choice("once", "yes, exactly this call, once", Scope.CALL)
+RUN = Choice("run", "yes, and for the rest of this run whatever touches only these:", Scope.RUN)
+SESSION = Choice("session", "yes, and in every run here until it expires whatever touches only these:", Scope.SESSION)
+NO = Choice("no", "no")
+ADVICE = Choice("advice", "no, and tell the model what to do instead")
+CHOICES = (ONCE, RUN, SESSION, NO, ADVICE)
+
+
+class TerminalApprover:
+    """Asks at the terminal, one question at a time, and goes on when somebody answers elsewhere."""
+
+    def __init__(
+        self,
+        ledger: SharedLedger,
+        clock: Clock,
+        stream_in: TextIO | None = None,
+        stream_out: TextIO | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._streams = (stream_in, stream_out)
+        self._turn = asyncio.Lock()
+
+    async def ask(self, request: Request) -> Reply:
+        """Give the answer on record, whoever gave it; `pending` where there is no terminal."""
+        here = asyncio.ensure_future(self._ask_here(request))
+        elsewhere = asyncio.ensure_future(self._ledger.wait(request.id, clock=self._clock))
+        try:
+            await asyncio.wait((here, elsewhere), return_when=asyncio.FIRST_COMPLETED)
+            if not elsewhere.done() and not here.result():
+                return Reply("pending", Scope.NONE)
+            return await elsewhere
+        finally:
+            here.cancel()
+            elsewhere.cancel()
+            await asyncio.gather(here, elsewhere, return_exceptions=True)
+
+    async def _ask_here(self, request: Request) -> bool:
+        """Put the question and settle it; False where there is no terminal."""
+        async with self._turn:
+            terminal = open_terminal(*self._streams)
+            if terminal is None:
+                return False
+            with terminal:
+                reply = Reply("denied", Scope.NONE, f"{_user()}, unanswered at the terminal")
+                try:
+                    reply = await converse(terminal, request, self._clock.now())
+                finally:
+                    self._settle(terminal, request, reply)
+        return True
+
+    def _settle(self, terminal: Terminal, request: Request, reply: Reply) -> None:
+        try:
+            self._ledger.answer(request.id, reply)
+        except Answered as earlier:
+            who = f" by {show.visible(earlier.by)}" if earlier.by else ""
+            terminal.say(f"\n{request.id}: {earlier.state} already{who}; that counts.\n")
+
+
+async def converse(terminal: Terminal, request: Request, now: float) -> Reply:
+    """Show the request page by page, then ask until there is an answer."""
+    by = f"{_user()} at the terminal"
+    refusal = Reply("denied", Scope.NONE, by)
+    width, rows = terminal.size
+    if not await _show_pages(terminal, show.lines(request, now, width), rows):
+        return refusal
+    # Where nothing can be named that a wider grant would cover, none is offered.
+    widest = max(request.max_scope, Scope.CALL) if request.touches else Scope.CALL
+    offered = {choice.word: choice for choice in CHOICES if choice.scope <= widest}
+    await terminal.write(_render(terminal, _question(request, offered, width)))
+    while True:
+        await terminal.write(f"Answer ({', '.join(offered)}): ")
+        line = await terminal.line()
+        if line is None:
+            return refusal
+        choice = _chosen(line, offered)
+        if choice is ADVICE:
+            await terminal.write("Advice to the model: ")
+            return Reply("denied", Scope.NONE, by, await terminal.line() or "")
+        if choice is not None:
+            return Reply("granted", choice.scope, by) if choice.scope else refusal
+
+
+async def _show_pages(terminal: Terminal, shown: list[show.Line], rows: int) -> bool:
+    """Show all lines, a screen at a time; False when the person refuses on the way."""
+    page = max(rows - 2, 8) if rows else len(shown)
+    for start in range(0, len(shown), page):
+        await terminal.write(_render(terminal, shown[start : start + page]))
+        left = len(shown) - start - page
+        if left <= 0:
+            break
+        await terminal.write(f"-- {left} more lines; Enter: go on, e: all the rest, n: no -- ")
+        line = await terminal.line()
+        if line is None or line.lower() in ("n", "no"):
+            return False
+        if line.lower() == "e":
+            await terminal.write(_render(terminal, shown[start + page :]))
+            break
+    return True
+
+
+def _question(request: Request, offered: Mapping[str, Choice], width: int) -> list[show.Line]:
+    shown = [show.Line("", "")]
+    for choice in offered.values():
+        shown.append(show.Line(f"{choice.word[0]}  ", choice.meaning, "bold"))
+        if choice.scope > Scope.CALL:
+            shown += show.coverage(request, width)
+    return shown
+
+
+def _chosen(line: str, offered: Mapping[str, Choice]) -> Choice | None:
+    typed = line.lower()
+    return next((choice for choice in offered.values() if typed in (choice.word, choice.word[0])), None)
+
+
+def _render(terminal: Terminal, shown: list[show.Line]) -> str:
+    if not terminal.coloured:
+        return show.plain(shown)
+    import io
+
+    from rich.console import Console
+
+    buffer = io.StringIO()
+    console = Console(file=buffer, force_terminal=True, highlight=False, emoji=False, markup=False)
+    console.print(show.styled(shown), soft_wrap=True, end="")
+    return buffer.getvalue()
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"user {os.geteuid()}"

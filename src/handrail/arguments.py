@@ -1,0 +1,255 @@
+"""The shape of a tool's arguments and result: strict checking, small repairs, JSON schemas. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic_core import PydanticSerializationError, SchemaSerializer, SchemaValidator, ValidationError
+
+from handrail import strict_json
+from handrail.errors import Code, Problem
+from handrail.words import Json
+
+_SCALARS = {"int", "float", "str", "bool", "list", "dict", "literal"}
+_ALIASES = {
+    "path": ("file", "file_path", "filepath", "filename", "file_name", "dir", "directory", "folder", "target_file"),
+    "content": ("contents", "text", "body", "data"),
+    "pattern": ("query", "regex", "glob", "search"),
+    "old": ("old_string", "old_str", "search", "find"),
+    "new": ("new_string", "new_str", "replace", "replacement"),
+    "source": ("src", "from", "from_path", "old_path"),
+    "target": ("dst", "dest", "destination", "to", "to_path", "new_path"),
+    "offset": ("start", "start_line", "line"),
+    "limit": ("max_results", "count", "head_limit", "num_lines"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a tool."""
+
+    name: str
+    annotation: Any
+    default: Any = dataclasses.MISSING
+    description: str = ""
+
+
+class Shape:
+    """Checks what goes into a tool and what comes out."""
+
+    __slots__ = ("_args", "_args_type", "_names", "_result", "_result_type", "_serializer", "optional")
+
+    def __init__(self, tool: str, parameters: Sequence[Parameter], result: Any) -> None:
+        fields = [(p.name, p.annotation, _field(p)) for p in parameters]
+        namespace = {"__pydantic_config__": ConfigDict(extra="forbid")}
+        self._args_type = dataclasses.make_dataclass(f"{tool}_args", fields, namespace=namespace, kw_only=True)
+        self._result_type = result
+        self._names = tuple(p.name for p in parameters)
+        self.optional = frozenset(p.name for p in parameters if p.default is not dataclasses.MISSING)
+        self._args: SchemaValidator | None = None
+        self._result: SchemaValidator | None = None
+        self._serializer: SchemaSerializer | None = None
+
+    def parse(self, args: Mapping[str, Json], repair: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Give the arguments with defaults filled, and a warning for each slip that was mended."""
+        validator = self._args or self._arguments_validator()
+        try:
+            return validator.validate_python(args)[0], ()
+        except ValidationError as error:
+            if repair:
+                mended, warnings = _mend(args, error, self.optional)
+                if warnings:
+                    try:
+                        return validator.validate_python(mended)[0], warnings
+                    except ValidationError as still:
+                        error = still
+            self._refuse(args, error)
+
+    def result(self, value: Any) -> Json:
+        """Check a tool's result strictly and give it as JSON values; INVALID_RESULT when it does not fit."""
+        if self._result is None or self._serializer is None:
+            adapter: TypeAdapter[Any] = TypeAdapter(self._result_type)
+            self._result = SchemaValidator(_revalidated(adapter.core_schema))
+            self._serializer = adapter.serializer  # type: ignore[assignment]
+        try:
+            return self._serializer.to_python(self._result.validate_python(value), mode="json")
+        except ValidationError as error:
+            problems = [_told(item) for item in error.errors(include_url=False)]
+        except (PydanticSerializationError, ValueError) as error:
+            problems = [{"expected": "a JSON value", "got": str(error)}]
+        raise Problem(
+            Code.INVALID_RESULT, "The tool gave a result that does not fit its schema.", errors=problems[:10]
+        )
+
+    def args_schema(self) -> dict[str, Json]:
+        """Describe the arguments as JSON Schema."""
+        schema = TypeAdapter(self._args_type).json_schema()
+        schema.pop("title", None)
+        for field in schema.get("properties", {}).values():
+            field.pop("title", None)
+        return {"type": "object", "properties": {}, **schema, "additionalProperties": False}
+
+    def result_schema(self) -> dict[str, Json]:
+        """Describe the result as JSON Schema."""
+        return TypeAdapter(self._result_type).json_schema(mode="serialization")
+
+    def _arguments_validator(self) -> SchemaValidator:
+        schema: Any = TypeAdapter(self._args_type).core_schema
+        definitions = schema.get("definitions") if schema["type"] == "definitions" else None
+        inner = schema["schema"] if definitions is not None else schema
+        if inner["type"] == "definition-ref":
+            inner = next(item for item in definitions or () if item.get("ref") == inner["schema_ref"])
+        # Only the argument list, not the dataclass around it: validating then gives a plain dict.
+        strict = _strict({**inner["schema"], "extra_behavior": "forbid"})
+        if definitions is not None:
+            strict = {"type": "definitions", "schema": strict, "definitions": [_strict(d) for d in definitions]}
+        self._args = SchemaValidator(strict)
+        return self._args
+
+    def _refuse(self, args: Mapping[str, Json], error: ValidationError) -> NoReturn:
+        problems = [_told(item) for item in error.errors(include_url=False)]
+        for problem in problems:
+            if problem["expected"] == "no such argument":
+                near = difflib.get_close_matches(problem["field"], self._names, 1, 0.6) or _aliased(
+                    problem["field"], self._names
+                )
+                problem["expected"] = f"one of {', '.join(self._names)}" if not near else f"did you mean {near[0]}?"
+        renamed = self._renamed(args)
+        text = "; ".join(f"`{p['field']}`: {p['expected']}, got {p['got']}" for p in problems[:5])
+        raise Problem(
+            Code.INVALID_ARGS,
+            f"The arguments do not fit: {text}.",
+            errors=problems[:10],
+            next_args=renamed,
+        )
+
+    def _renamed(self, args: Mapping[str, Json]) -> dict[str, Json] | None:
+        """The same arguments under the right names, where that alone makes them fit."""
+        if not isinstance(args, Mapping):
+            return None
+        result: dict[str, Json] = {}
+        for name, value in args.items():
+            near = [name] if name in self._names else _aliased(name, self._names)
+            near = near or difflib.get_close_matches(name, self._names, 1, 0.6)
+            if not near or near[0] in result:
+                return None
+            result[near[0]] = value
+        try:
+            (self._args or self._arguments_validator()).validate_python(result)
+        except ValidationError:
+            return None
+        return result if result != dict(args) else None
+
+
+def _field(parameter: Parameter) -> Any:
+    if parameter.default is dataclasses.MISSING:
+        return Field(description=parameter.description or None)
+    if isinstance(parameter.default, (list, dict)):
+        return Field(default_factory=lambda: parameter.default.copy(), description=parameter.description or None)
+    return Field(default=parameter.default, description=parameter.description or None)
+
+
+def _aliased(name: str, names: Sequence[str]) -> list[str]:
+    return [ours for ours, theirs in _ALIASES.items() if ours in names and name.lower() in theirs][:1]
+
+
+def _walk(node: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """Rebuild a core schema with each node changed; what is no schema stays the same object."""
+    if isinstance(node, dict):
+        return change({key: _walk(value, change) for key, value in node.items()}) if "cls" not in node else change(
+            {key: value if key in {"cls", "config"} else _walk(value, change) for key, value in node.items()}
+        )
+    if isinstance(node, list):
+        return [_walk(item, change) for item in node]
+    return node
+
+
+def _strict(schema: Any) -> Any:
+    """Refuse every conversion (a number as text, text as a number), but take objects for dataclasses."""
+
+    def change(node: dict[str, Any]) -> dict[str, Any]:
+        if node.get("type") in _SCALARS and node["type"] != "literal":
+            return {**node, "strict": True}
+        if node.get("type") == "dataclass-args":
+            return {**node, "extra_behavior": "forbid"}
+        return node
+
+    return _walk(schema, change)
+
+
+def _revalidated(schema: Any) -> Any:
+    """Check the fields of instances too, not only their class."""
+
+    def change(node: dict[str, Any]) -> dict[str, Any]:
+        if node.get("type") in {"dataclass", "model"}:
+            return {**node, "revalidate_instances": "always"}
+        return {**node, "strict": True} if node.get("type") in {"int", "str", "bool", "float"} else node
+
+    return _walk(schema, change)
+
+
+def _told(error: Any) -> dict[str, str]:
+    field = ".".join(str(part) for part in error["loc"]) or "arguments"
+    kind, got = error["type"], error.get("input")
+    if kind in {"unexpected_keyword_argument", "extra_forbidden"}:
+        return {"field": field, "expected": "no such argument", "got": _short(got)}
+    if kind in {"missing", "missing_argument", "missing_keyword_only_argument"}:
+        return {"field": field, "expected": "it is required", "got": "nothing"}
+    text = error["msg"].removeprefix("Input should be ")
+    return {"field": field, "expected": f"expected {text}", "got": f"{_short(got)} ({type(got).__name__})"}
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _mend(
+    args: Mapping[str, Json], error: ValidationError, optional: frozenset[str]
+) -> tuple[dict[str, Json], tuple[str, ...]]:
+    """Mend the small slips that models make; nothing else."""
+    if not isinstance(args, Mapping):
+        return {}, ()
+    mended, warnings = dict(args), []
+    for item in error.errors(include_url=False):
+        if len(item["loc"]) == 0:
+            continue
+        name = str(item["loc"][0])
+        if name not in mended or any(text.startswith(f"`{name}`") for text in warnings):
+            continue
+        value = mended[name]
+        if value is None and name in optional:
+            del mended[name]
+            warnings.append(f"`{name}` was null and is taken as not given")
+        elif isinstance(value, str) and (parsed := _parsed(value, item["type"])) is not None:
+            mended[name] = parsed
+            warnings.append(f"`{name}` came as text and is read as {_kind(parsed)}")
+    return mended, tuple(warnings)
+
+
+def _parsed(text: str, error_type: str) -> Any:
+    wanted: dict[str, tuple[type, ...]] = {
+        "int_type": (int,),
+        "float_type": (int, float),
+        "list_type": (list,),
+        "dict_type": (dict,),
+        "dataclass_type": (dict,),
+        "model_type": (dict,),
+    }
+    kinds = wanted.get(error_type)
+    if kinds is None:
+        return None
+    try:
+        value = strict_json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, kinds) and not isinstance(value, bool) else None
+
+
+def _kind(value: Any) -> str:
+    return {list: "an array", dict: "an object"}.get(type(value), "a number")

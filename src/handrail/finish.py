@@ -1,0 +1,200 @@
+"""What leaves the kernel: redacted, then bounded, then stored; with evidence always."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from handrail import record
+from handrail.errors import FACTS, Code, Problem
+from handrail.output.bound import Bounds, bound
+from handrail.output.redact import Redactor, secret_name
+from handrail.ports import Spill
+from handrail.step import Step
+from handrail.words import Answer, Decision, ErrorInfo, Evidence, Json, Outcome, Ref, Status, Truncation
+
+_POLICY = "policy"
+
+
+class Finisher:
+    """Turns what a tool gave, or what went wrong, into an outcome that may be shown."""
+
+    __slots__ = ("_bounds", "_plain_shapes", "_redactor", "_spill")
+
+    def __init__(self, redactor: Redactor, bounds: Bounds, spill: Spill) -> None:
+        self._redactor, self._bounds, self._spill = redactor, bounds, spill
+        self._plain_shapes: dict[tuple[str, ...], bool] = {}
+
+    def hidden(self, value: Any) -> Any:
+        """Give a value with its secrets hidden."""
+        return self._redactor.value(value)
+
+    def args(self, args: bytes | Mapping[str, Json]) -> Any:
+        """Arguments as an event keeps them: redacted, and cut where they are long."""
+        if isinstance(args, bytes):
+            if len(args) <= record.MAX_TEXT and self._redactor.clean(args.decode()):
+                return orjson.Fragment(args)
+            args = orjson.loads(args)
+        return record.cut(self._redactor.value(record.jsonable(args)))
+
+    def finished(self, step: Step, result: Any, now: float) -> Outcome:
+        """The outcome of a tool that ended well."""
+        tool, verdict, files = step.tool, step.verdict, step.files
+        assert tool is not None and verdict is not None and files is not None
+        answer = result if isinstance(result, Answer) else Answer(result)
+        data = tool.shape.result(answer.data)
+        summary, content = answer.summary, answer.content
+        if content is None:
+            content = orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
+        size, redacted = self._scan(summary, content, data), False
+        if size < 0:
+            redacted = True
+            summary, content, data = self._redactor.text(summary), self._redactor.text(content), self.hidden(data)
+            answer = replace(answer, evidence=tuple(_hidden(item, self._redactor) for item in answer.evidence))
+            size = len(content) + len(orjson.dumps(data))
+        cut = bound(content, self._bounds)
+        truncation, refs, warnings = answer.truncation, answer.refs, step.warnings + answer.warnings
+        if cut is not None:
+            content, truncation, refs = self._spilled(content, cut, truncation, refs)
+        if size * 2 > tool.max_bytes and len(encoded := orjson.dumps(data)) > tool.max_bytes:
+            refs = (*refs, self._spill.put(encoded.decode(), "data"))
+            warnings = (*warnings, f"`data` is over {tool.max_bytes} bytes and kept as {refs[-1].ref}")
+            data = None
+        return Outcome(
+            call_id=step.id,
+            tool=tool.name,
+            version=tool.version,
+            status=Status.OK,
+            summary=summary,
+            content=content,
+            data=data,
+            error=None,
+            evidence=answer.evidence or (_evidence(step, content),),
+            changes=tuple(files.changes),
+            commands=answer.commands,
+            refs=refs,
+            truncation=truncation,
+            redacted=redacted,
+            decision=verdict.decision.word if step.grant is None else "ask",
+            scope="none" if step.grant is None else step.grant.scope.word,
+            rules=_rules(step),
+            warnings=warnings,
+            duration_ms=round((now - step.began) * 1000, 3),
+        )
+
+    def failed(self, step: Step, problem: Problem, now: float) -> Outcome:
+        """The outcome of a call that did not do what was asked."""
+        facts = FACTS[problem.code]
+        raw = (problem.message, record.jsonable(problem.details), problem.next_call)
+        message, details, next_call = self.hidden(list(raw))
+        content = _told(problem.code, message, details, next_call)
+        cut = bound(content, self._bounds)
+        denied = facts.error_class == _POLICY
+        status = Status.FAILED if not denied else Status.DENIED
+        error = ErrorInfo(problem.code.value, facts.error_class, message, details, facts.retryable, next_call)
+        name = self._redactor.text(record.cut(step.name))
+        return Outcome(
+            call_id=step.id,
+            tool=name,
+            version=step.tool.version if step.tool is not None else "",
+            status=Status.PENDING if problem.code is Code.APPROVAL_REQUIRED else status,
+            summary=f"{problem.code.value}: {message}",
+            content=content if cut is None else cut.text,
+            data=None,
+            error=error,
+            evidence=(Evidence("tool", f"{name}#{step.id}", problem.code.value, _sha256(content)),),
+            changes=tuple(step.files.changes) if step.files is not None else (),
+            redacted=[message, details, next_call] != list(raw),
+            decision=_decision(step),
+            scope="none" if step.grant is None else step.grant.scope.word,
+            rules=_rules(step),
+            warnings=step.warnings,
+            duration_ms=round((now - step.began) * 1000, 3),
+        )
+
+    def _scan(self, summary: str, content: str, data: Json) -> int:
+        """The size of an answer in characters, or -1 when something in it must be hidden."""
+        texts = [summary, content]
+        if not self._gather(data, content, texts):
+            return -1
+        whole = "\n".join(texts)
+        return len(whole) if self._redactor.clean(whole) else -1
+
+    def _gather(self, value: Json, content: str, texts: list[str]) -> bool:
+        """Collect every text in a value; False when a name in it marks its value as secret."""
+        if isinstance(value, str):
+            if value != content:
+                texts.append(value)
+        elif isinstance(value, dict):
+            names = tuple(value)
+            plain = self._plain_shapes.get(names)
+            if plain is None:
+                plain = self._redactor.clean("\n".join(names)) and not any(map(secret_name, names))
+                if len(self._plain_shapes) < 1000:
+                    self._plain_shapes[names] = plain
+            if not plain:
+                return False
+            for item in value.values():
+                if item.__class__ in _TEXTUAL and not self._gather(item, content, texts):
+                    return False
+        elif isinstance(value, list):
+            return all(self._gather(item, content, texts) for item in value if item.__class__ in _TEXTUAL)
+        return True
+
+    def _spilled(
+        self, content: str, cut: Any, truncation: Truncation | None, refs: tuple[Ref, ...]
+    ) -> tuple[str, Truncation, tuple[Ref, ...]]:
+        """Keep the redacted whole where the model can fetch it, and say so in the last line."""
+        ref = self._spill.put(content)
+        next_line = cut.text.count("\n") + 1
+        notice = (
+            f"[cut: {cut.shown} of {cut.total} {cut.by} shown; the rest: "
+            f'read_file {{"path": "{ref.ref}", "offset": {next_line}}}]'
+        )
+        cursor = truncation.next_cursor if truncation is not None else None
+        shown = Truncation(cut.by, cut.shown, cut.total, cursor, ref.ref)
+        return f"{cut.text.rstrip(chr(10))}\n{notice}", shown, (*refs, ref)
+
+
+_TEXTUAL = (str, dict, list)
+
+
+def _hidden(item: Evidence, redactor: Redactor) -> Evidence:
+    return replace(item, ref=redactor.text(item.ref), summary=redactor.text(item.summary))
+
+
+def _evidence(step: Step, content: str) -> Evidence:
+    assert step.tool is not None
+    return Evidence("tool", f"{step.tool.name}#{step.id}", "the answer as given", _sha256(content))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _rules(step: Step) -> tuple[str, ...]:
+    if step.verdict is None:
+        return ()
+    findings = step.verdict.findings
+    return (findings[0].rule,) if len(findings) == 1 else tuple(dict.fromkeys(finding.rule for finding in findings))
+
+
+def _decision(step: Step) -> str:
+    if step.grant is not None:
+        return "ask"
+    return (step.verdict.decision if step.verdict is not None else Decision.DENY).word
+
+
+def _told(code: Code, message: str, details: Any, next_call: Any) -> str:
+    """What a model reads of a problem: enough to mend its own call."""
+    lines = [f"{code.value}: {message}"]
+    shown = {name: value for name, value in (details or {}).items() if value not in (None, "", [], {})}
+    if shown:
+        lines.append(f"details: {orjson.dumps(shown, default=str).decode()}")
+    if next_call:
+        lines.append(f"try: {orjson.dumps(next_call, default=str).decode()}")
+    return "\n".join(lines)

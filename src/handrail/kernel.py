@@ -1,0 +1,365 @@
+"""One call, start to finish: the only way in.
+
+`Kernel.call` is read from top to bottom; each gate either goes on or raises a Problem, which becomes the one failed
+outcome of the call. What is decided here is decided by pure functions (policy, limits, asking, record).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from uuid_utils import uuid7
+
+from handrail import asking, record
+from handrail.approving import Approving
+from handrail.errors import Code, Misuse, Problem
+from handrail.finish import Finisher
+from handrail.limits import Limits
+from handrail.policy import World, decide
+from handrail.ports import Approver, Clock, Files, Journal, Keys, Ledger, Places, Work
+from handrail.step import Step, adapted, arm, denial, effect_of, internal, system_problem
+from handrail.tool import Catalog, Tool
+from handrail.words import Call, Decision, Grant, Json, Outcome, PlaceKind, Touch, TouchKind, changes_world
+
+log = logging.getLogger("handrail")
+FILES = frozenset({TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE})
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the kernel works with; the runtime puts it together."""
+
+    catalog: Catalog
+    files: Files
+    journal: Journal
+    ledger: Ledger
+    approver: Approver
+    finisher: Finisher
+    limits: Limits
+    keys: Keys
+    clock: Clock
+    world: Callable[[Tool], World]  # the world of a tool, without what belongs to one call
+    ports: Mapping[type, Callable[[Work], Any]]  # what a tool's parameters of these types are given
+    policy_digest: str
+    workspace: str
+    trace_id: str
+    timeout_seconds: float = 30.0
+    repair: bool = True
+    expiry_seconds: float = 900.0
+    concurrency: Mapping[str, int] | None = None
+
+
+class Kernel:
+    """The gate: every call of every front end comes through `call`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self._journal, self._files, self._clock = parts.journal, parts.files, parts.clock
+        self._limits, self._finisher, self._catalog = parts.limits, parts.finisher, parts.catalog
+        self._active: dict[str, Step] = {}
+        self._judged: dict[Any, tuple[Any, Any]] = {}
+        self._slots = {name: asyncio.Semaphore(bound) for name, bound in (parts.concurrency or {}).items() if bound > 0}
+        self._approving = Approving(parts, self.digest, self._inputs, self.world, self._active)
+
+    async def call(self, call: Call) -> Outcome:
+        """Carry one call through every gate; raises only Misuse and CancelledError."""
+        step = Step(call, call.id or str(uuid7()), self._clock.monotonic())
+        if call.id:
+            self._claim(step)
+        self._active[step.id] = step
+        try:
+            tool = self.prepare(step)
+            if call.idempotency_key is not None and (stored := await self._stored(step)) is not None:
+                return stored
+            self._limits.admit(tool.name, step.args_json, step.began)
+            if self._judge(step) is not Decision.ALLOW:
+                await self._approving.ask(step)
+            if step.changing or self._slots:
+                return await self._queue(step, tool)
+            return await self._act(step, tool)
+        except Problem as problem:
+            return self._fail(step, problem)
+        except asyncio.CancelledError:
+            self._fail(step, Problem(Code.CANCELLED, "The caller gave up."))
+            raise
+        except Misuse:
+            raise
+        except OSError as error:
+            return self._fail(step, system_problem(error))
+        except Exception as error:  # noqa: BLE001  a tool's own bug must not end the run
+            log.exception("call %s of %s failed", step.id, step.name)
+            return self._fail(step, internal(step, error))
+        finally:
+            del self._active[step.id]
+            if call.idempotency_key is not None:
+                self.parts.keys.release(call.idempotency_key, step.id)
+
+    # ── before anything is done ──────────────────────────────────────────────────────────────
+
+    def prepare(self, step: Step) -> Tool:
+        """Find the tool, check the arguments, state and resolve the touches."""
+        call = step.call
+        tool = step.tool = self._catalog.get(call.tool)
+        args: Mapping[str, Json] = call.args
+        if call.version is not None and call.version != tool.version:
+            args, step.warnings = adapted(tool, call)
+        step.args, mended = tool.parse(args, repair=self.parts.repair)
+        if mended:
+            step.warnings += mended
+        step.args_json = orjson.dumps(step.args, option=orjson.OPT_NON_STR_KEYS)
+        step.touches = self._resolve(tool.touches(step.args))
+        return tool
+
+    def world(self, step: Step, grants: tuple[Grant, ...] = ()) -> World:
+        """All that a decision on this call depends on."""
+        assert step.tool is not None
+        call, world = step.call, self.parts.world(step.tool)
+        if call.skill is None and call.permissions is None and not grants and call.caller == world.caller:
+            return world
+        return replace(
+            world,
+            skill_name=call.skill,
+            skill_tools=frozenset() if call.skill is not None else None,  # an unknown skill allows nothing
+            permissions=call.permissions,
+            caller=call.caller,
+            grants=grants,
+            digest=step.digest,
+            now=self._clock.now(),
+            run_id=self._journal.run_id,
+        )
+
+    async def digest(self, step: Step) -> str:
+        """Bind an approval to exactly this call and to the files it would replace."""
+        assert step.tool is not None
+        prints = {
+            touch.place.absolute: await self._files.fingerprint(touch.place)
+            for touch in step.touches
+            if touch.kind in FILES and touch.kind is not TouchKind.FS_READ and touch.place is not None
+        }
+        args = orjson.loads(step.args_json)
+        tool, policy = step.tool, self.parts.policy_digest
+        return asking.call_digest(tool.name, tool.version, args, step.touches, prints, policy)
+
+    def _claim(self, step: Step) -> None:
+        if step.id in self._active or not self.parts.keys.claim_id(step.id):
+            raise Misuse(f"call id {step.id!r} was used already or is not safe as a name; ids are unique within a run")
+
+    def _resolve(self, touches: Sequence[Touch]) -> tuple[Touch, ...]:
+        return tuple([self._placed(touch) if touch.kind in FILES else touch for touch in touches])
+
+    def _placed(self, touch: Touch) -> Touch:
+        """Fill in the canonical place; what lies outside stays without one, and policy denies it."""
+        try:
+            place = self._files.resolve(touch.target, follow=touch.follow)
+        except Problem as problem:
+            if problem.code is not Code.PATH_OUTSIDE_ROOTS:
+                raise
+            return touch
+        below = None
+        if touch.deep and touch.kind is not TouchKind.FS_READ and place.kind is PlaceKind.DIRECTORY:
+            below = self._files.below(place)
+        kind, target, deep, how = touch.kind, touch.target, touch.deep, touch.how
+        return Touch(kind, target, deep, how, touch.follow, touch.confirmed, place, below)
+
+    def _judge(self, step: Step) -> Decision:
+        """Decide; equal read-only calls share one decision for as long as policy stays the same."""
+        touches, tool = step.touches, step.tool
+        assert tool is not None
+        step.changing = any([changes_world(touch) for touch in touches]) or not (tool.pure or tool.permissions)
+        key = None if step.changing else _key(step)
+        known = self._judged.get(key) if key is not None else None
+        if known is None:
+            verdict = decide(touches, self.world(step))
+            known = verdict, self._told(record.verdict_fields(touches, verdict, self.parts.policy_digest))
+            if key is not None:
+                if len(self._judged) >= 10_000:
+                    self._judged.clear()
+                self._judged[key] = known
+        step.verdict, step.judged = known
+        decision: Decision = known[0].decision
+        return decision
+
+    def _told(self, fields: dict[str, Json]) -> dict[str, Json]:
+        hidden = self._finisher.hidden(fields)
+        return {name: orjson.Fragment(orjson.dumps(value)) for name, value in hidden.items()}
+
+    async def _stored(self, step: Step) -> Outcome | None:
+        """The outcome of the first call with this key, if it started; a running one is waited for."""
+        key = step.call.idempotency_key
+        assert key is not None
+        stored = await self.parts.keys.join(key, step.id, asking.digest_of(step.name, orjson.loads(step.args_json)))
+        if stored is not None and self._judge(step) is Decision.DENY:
+            raise denial(step)
+        return stored
+
+    # ── doing it ─────────────────────────────────────────────────────────────────────────────
+
+    async def _queue(self, step: Step, tool: Tool) -> Outcome:
+        """Wait for a slot and for other calls on the same files, then act; nested calls pass their parent's."""
+        above = _held_above(self._active, step)
+        touches = [touch for touch in step.touches if touch.place is not None and touch.place.absolute not in above]
+        slot = self._slots.get(tool.name) if step.call.parent is None else None
+        if slot is not None:
+            await slot.acquire()
+        try:
+            async with self._files.hold(touches):
+                step.waited = step.waited or step.changing
+                step.held = frozenset(touch.place.absolute for touch in touches if touch.place)
+                return await self._act(step, tool)
+        finally:
+            if slot is not None:
+                slot.release()
+
+    async def _act(self, step: Step, tool: Tool) -> Outcome:
+        """Check again what was waited for, write it down, run the tool, finish the outcome."""
+        if step.waited:
+            await self._recheck(step)
+        inputs = self._inputs(step)
+        step.started = True
+        self._journal.append("tool.started", step.id, self._start_fields(step))
+        if step.changing:
+            # Durable before the tool acts, so nothing runs unrecorded.
+            await self._journal.durable()
+        else:
+            self._journal.flush()
+        seconds = tool.timeout_seconds or self.parts.timeout_seconds
+        task = step.task = asyncio.current_task()
+        arm(step, seconds)
+        try:
+            result = await tool.function(**inputs)
+        except asyncio.CancelledError:
+            if not step.expired or task is None or task.uncancel() > 0:
+                raise
+            raise Problem(Code.TIMEOUT, f"{tool.name} did not finish within {seconds:g} s.", seconds=seconds) from None
+        finally:
+            step.timer.cancel()  # type: ignore[union-attr]
+        outcome = self._finisher.finished(step, result, self._clock.monotonic())
+        self._end("tool.completed", step, outcome, "done" if step.changing else "none")
+        return outcome
+
+    async def _recheck(self, step: Step) -> None:
+        """Resolve and decide again: what is done must be what was judged and approved."""
+        assert step.tool is not None and step.args is not None
+        step.touches = self._resolve(step.tool.touches(step.args))
+        decision = self._judge(step)
+        if decision is Decision.DENY:
+            raise denial(step)
+        if decision is Decision.ALLOW:
+            step.grant = None
+        else:
+            await self._approving.consume(step)
+
+    def _inputs(self, step: Step) -> dict[str, Any]:
+        """The tool's parameters: arguments, resolved places in the stead of paths, and ports."""
+        tool, args, verdict = step.tool, step.args, step.verdict
+        assert tool is not None and args is not None and verdict is not None
+        inputs = args.copy()
+        if tool.targets:
+            places = Places(step.touches)
+            for name, mark in tool.targets:
+                if mark.kind in FILES:
+                    inputs[name] = places.of(args[name])
+        step.files = self._files.bind(step.id, verdict.excluded)
+        work = Work(step.id, step.files, step.touches, verdict.excluded)
+        ports = self.parts.ports
+        for name, port in tool.injected:
+            inputs[name] = ports[port](work)
+        return inputs
+
+    # ── writing it down ──────────────────────────────────────────────────────────────────────
+
+    def _start_fields(self, step: Step) -> dict[str, Any]:
+        call, tool = step.call, step.tool
+        fields: dict[str, Any] = {
+            "trace_id": call.trace_id or self.parts.trace_id,
+            "tool": tool.name if tool is not None else self._finisher.hidden(record.cut(step.name)),
+            "version": tool.version if tool is not None else None,
+            "risk": tool.risk.value if tool is not None else None,
+            "args": self._finisher.args(step.args_json if step.args is not None else call.args),
+            "caller": call.caller,
+        }
+        if step.judged is not None:
+            fields.update(step.judged)
+        if step.grant is not None:
+            fields["grant"] = step.grant.id
+        if call.parent is not None:
+            fields["parent"] = call.parent
+        if call.id:
+            fields["given_id"] = True
+        if call.idempotency_key is not None:
+            fields["key"] = call.idempotency_key
+            fields["args_digest"] = asking.digest_of(step.name, orjson.loads(step.args_json))
+        return fields
+
+    def _fail(self, step: Step, problem: Problem) -> Outcome:
+        """Make the one failed outcome of a call, and write it down."""
+        outcome = self._finisher.failed(step, problem, self._clock.monotonic())
+        try:
+            self._end("tool.failed", step, outcome, effect_of(step))
+        except Problem as unwritten:
+            if problem.code is not Code.JOURNAL_UNAVAILABLE and not step.started:
+                return self._finisher.failed(step, unwritten, self._clock.monotonic())
+            outcome = replace(outcome, warnings=(*outcome.warnings, f"the end is not on record: {unwritten.message}"))
+        return outcome
+
+    def _end(self, kind: str, step: Step, outcome: Outcome, effect: str) -> None:
+        fields = record.end_fields(outcome, effect)
+        fields["trace_id"] = step.call.trace_id or self.parts.trace_id
+        if step.started:
+            self._count(step, outcome, fields)
+        else:
+            fields = self._start_fields(step) | fields | {"started": False}
+            self._limits.released(step.name)
+        if step.call.idempotency_key is not None and step.started:
+            self.parts.keys.store(step.call.idempotency_key, step.id, outcome)
+        self._journal.append(kind, step.id, fields)
+        self._journal.flush()
+
+    def _count(self, step: Step, outcome: Outcome, fields: dict[str, Any]) -> None:
+        """Count what the call used, for budgets, breaker and repeats."""
+        used, files, limits = self._limits.usage.used, step.files, self._limits
+        used["wall_ms"] += outcome.duration_ms
+        if files is not None:
+            if files.bytes_read:
+                used["bytes_read"] += files.bytes_read
+                fields["bytes_read"] = files.bytes_read
+            if files.bytes_written:
+                used["bytes_written"] += files.bytes_written
+                fields["bytes_written"] = files.bytes_written
+            if files.saw_whole:
+                fields["seen"] = files.saw_whole
+        if outcome.changes:
+            used["files_changed"] += len(outcome.changes)
+            limits.repeats.progress()
+        else:
+            limits.repeats.ended(step.args_json, hash(outcome.content))
+        limits.ended(step.name, outcome.ok, self._clock.monotonic())
+
+
+def _key(step: Step) -> Any:
+    """What a read-only call's verdict depends on, beyond the world that stays the same."""
+    call = step.call
+    where = tuple(
+        [
+            (touch.kind, touch.target, touch.deep) if (place := touch.place) is None
+            else (touch.kind, place.root.name, place.path, place.kind, touch.deep, touch.target)
+            for touch in step.touches
+        ]
+    )
+    return step.name, where, call.skill, call.permissions, call.caller
+
+
+def _held_above(active: Mapping[str, Step], step: Step) -> frozenset[str]:
+    """What the callers of a nested call hold already."""
+    held: frozenset[str] = frozenset()
+    parent = step.call.parent
+    while parent is not None and (above := active.get(parent)) is not None:
+        held |= above.held
+        parent = above.call.parent
+    return held
+

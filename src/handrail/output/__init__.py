@@ -1,0 +1,1 @@
+"""What leaves the kernel: redacted, then bounded. Pure: no files, no clock, no environment."""

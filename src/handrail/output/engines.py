@@ -1,0 +1,243 @@
+"""Finding secrets in bytes: two engines that propose where to look, one way to confirm it.
+
+Both engines lead to the same spans. The fast one (hyperscan) tells which kinds occur at all, the plain one (an
+Aho-Corasick automaton) where their keywords stand; what a kind hides at a keyword is decided by the same code.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
+from typing import Any, Final, Protocol
+
+from handrail.output.known import KnownValues, Span
+from handrail.output.patterns import KINDS, SecretKind
+
+# How far a match may go on after its keyword; what lies further away never changes what is hidden.
+REACH: Final = 8192
+# A key block without an end is hidden this far.
+WINDOW: Final = 16384
+
+Place = tuple[int, int]  # The index of a kind, and where one of its keywords starts (-1: search everywhere).
+
+
+class Engine(Protocol):
+    """Proposes places where kinds of secrets may be."""
+
+    def quiet(self, data: bytes) -> bool:
+        """Tell for certain that no kind and no known value occurs; False means: look closer."""
+
+    def places(self, data: bytes) -> Iterable[Place]:
+        """Return all places where a kind may occur, and possibly more."""
+
+
+class PlainEngine:
+    """Keywords found by one automaton, for when hyperscan is missing or not worth its start."""
+
+    def __init__(self, kinds: Sequence[SecretKind], known: KnownValues) -> None:
+        self._kinds = kinds
+        self._known = known
+        self._everywhere = [(index, -1) for index, kind in enumerate(kinds) if not kind.keywords]
+        self._owners: list[list[int]] = []
+        self._find: Any = None
+
+    def quiet(self, data: bytes) -> bool:
+        return not self._everywhere and not self._keywords(data) and not self._known.spans(data)
+
+    def places(self, data: bytes) -> Iterator[Place]:
+        yield from self._everywhere
+        for keyword, start, _ in self._keywords(data):
+            for index in self._owners[keyword]:
+                yield index, start
+
+    def _keywords(self, data: bytes) -> list[tuple[int, int, int]]:
+        if self._find is None:
+            self._prepare()
+        found: list[tuple[int, int, int]] = self._find(data.lower(), overlapping=True)
+        return found
+
+    def _prepare(self) -> None:
+        from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+        owners: dict[bytes, list[int]] = {}
+        for index, kind in enumerate(self._kinds):
+            for keyword in kind.keywords:
+                owners.setdefault(keyword.encode(), []).append(index)
+        self._owners = list(owners.values())
+        automaton = BytesAhoCorasick(list(owners), implementation=Implementation.DFA)
+        self._find = automaton.find_matches_as_indexes
+
+
+class FastEngine:
+    """One hyperscan pass over all kinds, and one over known values, whose database stays in memory."""
+
+    def __init__(self, kinds: Sequence[SecretKind], known: KnownValues, database: bytes | None) -> None:
+        self._kinds = kinds
+        self._known = known
+        self._serialised = database
+        self._local = threading.local()
+
+    def quiet(self, data: bytes) -> bool:
+        try:
+            scans = self._local.scans
+        except AttributeError:
+            scans = self._prepare()
+        hits: list[int] = []
+        for scan in scans:
+            scan(data, _note, 0, hits)
+        return not hits
+
+    def places(self, data: bytes) -> Iterator[Place]:
+        lower = data.lower()
+        for index in sorted(self._occurring(data)):
+            keywords = self._kinds[index].keywords
+            if not keywords:
+                yield index, -1
+            for keyword in keywords:
+                yield from ((index, at) for at in _occurrences(lower, keyword.encode()))
+
+    def _occurring(self, data: bytes) -> list[int]:
+        try:
+            scans = self._local.scans
+        except AttributeError:
+            scans = self._prepare()
+        hits: list[int] = []
+        scans[0](data, _note, 0, hits)
+        return hits
+
+    def _prepare(self) -> list[Any]:
+        """Give this thread its own databases, for scratch space must not be shared."""
+        import hyperscan
+
+        if self._serialised is None:
+            self._serialised = bytes(hyperscan.dumpb(_compiled(self._kinds)))
+        database = hyperscan.loadb(self._serialised, hyperscan.HS_MODE_BLOCK)
+        database.scratch = hyperscan.Scratch(database)
+        scans = [database.scan]
+        if anchors := self._known.anchors():
+            scans.append(_literals(anchors).scan)
+        self._local.scans = scans
+        return scans
+
+
+def _note(index: int, _start: int, _end: int, _flags: int, hits: list[int]) -> None:
+    hits.append(index)
+
+
+def _literals(anchors: Sequence[bytes]) -> Any:
+    return _database([b"".join(b"\\x%02x" % byte for byte in anchor) for anchor in anchors])
+
+
+def _compiled(kinds: Sequence[SecretKind]) -> Any:
+    return _database([kind.pattern.encode() for kind in kinds])
+
+
+def _database(expressions: list[bytes]) -> Any:
+    import hyperscan
+
+    database = hyperscan.Database()
+    flags = [hyperscan.HS_FLAG_SINGLEMATCH] * len(expressions)
+    database.compile(expressions=expressions, ids=list(range(len(expressions))), flags=flags)
+    return database
+
+
+def _occurrences(data: bytes, keyword: bytes) -> Iterator[int]:
+    at = data.find(keyword)
+    while at >= 0:
+        yield at
+        at = data.find(keyword, at + 1)
+
+
+def has_hyperscan() -> bool:
+    """Tell whether the fast engine is installed."""
+    return find_spec("hyperscan") is not None
+
+
+def compile_database(kinds: Sequence[SecretKind] = KINDS) -> bytes | None:
+    """Compile the kinds for the fast engine (0.6 to 1 s); None when hyperscan is missing."""
+    if not has_hyperscan():
+        return None
+    import hyperscan
+
+    return bytes(hyperscan.dumpb(_compiled(kinds)))
+
+
+def database_fingerprint(kinds: Sequence[SecretKind] = KINDS) -> str:
+    """Name the database that `compile_database` would make here: kinds, order, library version and machine."""
+    import platform
+    from hashlib import sha256
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        library = version("hyperscan")
+    except PackageNotFoundError:
+        library = "none"
+    parts = [library, platform.machine(), *(f"{kind.name}\0{kind.pattern}" for kind in kinds)]
+    return sha256("\1".join(parts).encode()).hexdigest()[:32]
+
+
+class Confirmer:
+    """Decides what a kind hides at a place; patterns are compiled when they are first needed."""
+
+    def __init__(self, kinds: Sequence[SecretKind]) -> None:
+        self._kinds = kinds
+        self._compiled: dict[str, Any] = {}
+
+    def spans(self, data: bytes, places: Iterable[Place]) -> list[Span]:
+        """Return what is hidden at these places: key blocks alone if there are any, so that they go first."""
+        blocks: list[Span] = []
+        found: list[Span] = []
+        done: dict[int, int] = {}
+        for index, at in sorted(places):
+            if at < done.get(index, 0) and at >= 0:
+                continue
+            kind = self._kinds[index]
+            spans = self._block(kind, data, at) if kind.until else self._at(kind, data, at)
+            (blocks if kind.until else found).extend(spans)
+            if spans:
+                done[index] = spans[-1][1]
+        return blocks or found
+
+    def _block(self, kind: SecretKind, data: bytes, at: int) -> list[Span]:
+        from handrail.output.lookalikes import is_block
+
+        begin = self._pattern(kind.pattern).match(data, at, at + REACH)
+        if begin is None or not is_block(data, begin.end()):
+            return []
+        limit = min(at + WINDOW, len(data))
+        end = self._pattern(kind.until).search(data, begin.end(), limit)
+        return [(at, end.end() if end else limit)]
+
+    def _at(self, kind: SecretKind, data: bytes, at: int) -> list[Span]:
+        pattern = self._pattern(kind.pattern)
+        if at < 0:
+            matches = list(pattern.finditer(data))
+        elif kind.lead:
+            near = pattern.finditer(data, max(0, at - kind.lead), at + REACH)
+            matches = [match for match in near if match.start() <= at < match.end()]
+        else:
+            match = pattern.match(data, at, at + REACH)
+            if match is None:
+                return []
+            matches = [match]
+        return [span for match in matches if (span := _secret(kind, data, match))]
+
+    def _pattern(self, pattern: str) -> Any:
+        compiled = self._compiled.get(pattern)
+        if compiled is None:
+            compiled = self._compiled[pattern] = _compile(pattern)
+        return compiled
+
+
+def _compile(pattern: str) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    return re2.compile(pattern.encode(), options)
+
+
+def _secret(kind: SecretKind, data: bytes, match: Any) -> Span | None:
+    from handrail.output.lookalikes import harmless
+
+    start, end = match.span(match.re.groupindex.get(b"secret", 0))
+    return None if harmless(kind, data, match.start(), start, end) else (start, end)

@@ -1,0 +1,151 @@
+"""What only looks like a secret: placeholders, templates, types, code and labels. Loaded when something matched."""
+
+import re
+from base64 import b64decode
+
+from handrail.output.patterns import SecretKind
+
+_WORDS = frozenset(
+    b"true false null none nil undefined unset unknown empty string str bytes byte int integer number float bool "
+    b"boolean object any optional required default disabled enabled hidden redacted masked private public readonly "
+    b"password passwd passphrase passcode secret secrets token tokens apikey api_key pass pwd user username "
+    b"credentials changeme change_me change-me changeit example examples test testing tests dummy placeholder sample "
+    b"demo foobar secretstr bearer basic oauth oauth2 secretkey mysecret mypassword mytoken text char varchar uuid "
+    b"base64 sha256".split()
+)
+_PASSWORD_KEYS = (b"pass", b"pwd", b"secr", b"cred")
+_FAKE = re.compile(
+    rb"(?i)x{4}|example|placeholder|change[-_]?me|^your|[-_ <]your[-_ ]|dummy|redacted"
+    rb"|\.\.\.|\xe2\x80\xa6|insert[-_ ]|replace[-_ ]"
+    rb"|^(?:my|some|the|a|fake|mock|test|sample|demo)[-_ ][a-z_-]*$"
+)
+_TEMPLATE = re.compile(
+    rb"^(?:<.+>|\{.*\}|\[.*\]|\(.*\)|\^.*\$|![A-Za-z]+|&[a-z]+;.*|@[\w.]*[{(].*)$"
+    rb"|^(?:\$[A-Z_][A-Z0-9_]*|\$[a-z_]+(?:->?.*)?|\$[({].*|%[A-Za-z_]+%?)$"
+    rb"|\{\{|\$\{|\$\(|%\(|%s|\{[A-Za-z_][\w.]*\}|<[A-Za-z_ -]+>"
+)
+_PLACE = re.compile(
+    rb"(?:~|\.{1,2})?/(?:[A-Za-z.][a-z0-9._-]{0,24}/)+[\w.-]*$|[a-z+]+://|[A-Za-z]:\\"
+    rb"|[\w./-]+\.(?:json|ya?ml|toml|pem|txt|py|env|key|crt)$"
+)
+# Atomic groups: a word is taken one way only, so that no value takes long.
+_WORD = rb"(?>[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z]))"
+_WORDY = re.compile(rb"_*" + _WORD + rb"(?:[-_./:]?" + _WORD + rb")*[-_.:]?")
+_ONE_WORD = re.compile(rb"[a-z]+")
+_EXPRESSION = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)*[.!?]?")
+_CODE_START = re.compile(rb"[A-Za-z_$][\w$.:]*(?:\(|\[)")
+_KEY_BEFORE = re.compile(rb"[ \t]*(?:export[ \t]+|-[ \t]+)?[\"']?[\w.-]+[\"']?(?:=|:[ \t]*)")
+# A word that is neither an escape (`\n`) nor percent-encoded (`%3D`).
+_WORD_BEFORE = re.compile(rb"(?<!%)(?<!%[0-9A-Fa-f])[0-9A-Za-z+/_-](?<!\\[nrt])$")
+_SHORT_PREFIX = 4
+_BODY = re.compile(
+    rb"""(?:\\[rnt]|[\s"'+,>|#\\]){0,64}(?:[0-9A-Za-z+/=]{16}|[A-Z][A-Za-z-]{3,20}:|[0-9A-Za-z+/=-]{0,21}\Z)"""
+)
+
+
+def is_block(data: bytes, end: int) -> bool:
+    """Tell a key block from text that only names one: a body, or the end of the text, follows its first line."""
+    return _BODY.match(data, end, end + 160) is not None
+
+
+def harmless(kind: SecretKind, data: bytes, match: int, start: int, end: int) -> bool:
+    """Tell whether what matched is a placeholder, a template, a type or code rather than a secret."""
+    value = data[start:end]
+    if b"***" in value:
+        return not value.strip(b"*")
+    if _FAKE.search(value[:200]) or len(set(value[-12:])) <= 2:
+        return True
+    if kind.shape == "token":
+        return not value.strip(b"*") or (start == match and _is_embedded(kind, data, start))
+    if value.lower() in _WORDS or _TEMPLATE.search(value):
+        return True
+    return _CHECKS[kind.shape](data, match, start, end)
+
+
+def _is_embedded(kind: SecretKind, data: bytes, start: int) -> bool:
+    """Tell a short prefix that stands inside a longer word (a hash, an image) from one that begins a token."""
+    if kind.lead or min(map(len, kind.keywords), default=0) > _SHORT_PREFIX:
+        return False
+    return _WORD_BEFORE.search(data, max(0, start - 3), start) is not None
+
+
+def _harmless_quoted(data: bytes, match: int, start: int, end: int) -> bool:
+    value = data[start:end]
+    if _PLACE.match(value) or value[:1] == b" ":
+        return True
+    if b" " in value:
+        return _reads_like_text(value)
+    if not _WORDY.fullmatch(value):
+        return False
+    return not (_ONE_WORD.fullmatch(value) and _names_password(data, match))
+
+
+def _names_password(data: bytes, match: int) -> bool:
+    return data[match : match + 4].lower().startswith(_PASSWORD_KEYS)
+
+
+def _reads_like_text(value: bytes) -> bool:
+    """Tell a label or message from a passphrase: those have capitals, punctuation or small words."""
+    if any(48 <= byte < 58 for byte in value) and not value.endswith((b".", b"!", b"?")):
+        return False
+    words = value.split()
+    small = {b"the", b"a", b"an", b"is", b"are", b"to", b"of", b"for", b"in", b"not", b"your", b"or", b"and", b"with"}
+    return value[:1].isupper() or value.endswith((b".", b"!", b"?", b":")) or any(word in small for word in words)
+
+
+def _harmless_bare(data: bytes, match: int, start: int, end: int) -> bool:
+    value = data[start:end]
+    if _PLACE.match(value) or (value.isdigit() and not _names_password(data, match)):
+        return True
+    if _EXPRESSION.fullmatch(value) and (data[end : end + 1] in (b"(", b"[") or b"." in value or b"::" in value):
+        return data[end : end + 1] == b"(" or not any(map(_looks_random, re.split(rb"\.|::|->", value)))
+    if not _WORDY.fullmatch(value):
+        return False
+    return not (_ONE_WORD.fullmatch(value) and _is_whole_line(data, start, end))
+
+
+def _looks_random(word: bytes) -> bool:
+    """Tell whether a name is rather a random value: long, with digits between letters of both cases."""
+    groups = len(re.findall(rb"[0-9]+", word))
+    return len(word) >= 12 and groups >= 2 and word.lower() != word and b"_" not in word
+
+
+def _is_whole_line(data: bytes, start: int, end: int) -> bool:
+    """Tell a line of a settings file (`key=value`, `key: value`) from code that names a variable."""
+    line = data.rfind(b"\n", max(0, start - 200), start) + 1 or max(0, start - 200)
+    return data[end : end + 1] in (b"", b"\n", b"\r") and _KEY_BEFORE.fullmatch(data, line, start) is not None
+
+
+def _harmless_env(data: bytes, _match: int, start: int, end: int) -> bool:
+    value = data[start:end]
+    return _PLACE.match(value) is not None or _CODE_START.match(value) is not None or _is_call(data, start, end)
+
+
+def _is_call(data: bytes, start: int, end: int) -> bool:
+    value = data[start:end]
+    return b"." in value and _EXPRESSION.fullmatch(value) is not None and _WORDY.fullmatch(value) is not None
+
+
+def _harmless_bearer(data: bytes, _match: int, start: int, end: int) -> bool:
+    return _WORDY.fullmatch(data, start, end) is not None
+
+
+def _harmless_basic(data: bytes, _match: int, start: int, end: int) -> bool:
+    """Keep only what decodes to `user:password`."""
+    value = data[start:end].rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
+    decoded = b64decode(value[: len(value) - (len(value) % 4 == 1)] + b"===")
+    return b":" not in decoded or any(byte < 32 for byte in decoded)
+
+
+def _harmless_url(data: bytes, _match: int, start: int, end: int) -> bool:
+    return data[start:end].isdigit() and end - start < 6
+
+
+_CHECKS = {
+    "quoted": _harmless_quoted,
+    "bare": _harmless_bare,
+    "env": _harmless_env,
+    "bearer": _harmless_bearer,
+    "basic": _harmless_basic,
+    "url": _harmless_url,
+}

@@ -1,0 +1,238 @@
+"""Hide secrets in text, values and streams. The same text hides the same, whole, in slices or in chunks."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from handrail.output.engines import (
+    REACH,
+    WINDOW,
+    Confirmer,
+    Engine,
+    FastEngine,
+    PlainEngine,
+    compile_database,
+    database_fingerprint,
+    has_hyperscan,
+)
+from handrail.output.known import KnownValues, Span, known_values, secret_name
+from handrail.output.patterns import KINDS, MARK, SecretKind
+
+__all__ = [
+    "CONTEXT",
+    "KINDS",
+    "MARK",
+    "RedactingStream",
+    "Redactor",
+    "SecretKind",
+    "compile_database",
+    "database_fingerprint",
+    "known_values",
+    "secret_name",
+]
+
+# What lies further away than this never changes what is hidden here.
+CONTEXT = WINDOW + REACH
+
+# A stream is fed in parts of this size, so that its memory is bounded whatever comes at once.
+_CHUNK = 1 << 20
+
+_MARK_BYTES = MARK.encode()
+_STARS = b"*" * len(_MARK_BYTES)
+
+
+class Redactor:
+    """Hides known values and what looks like a secret. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        known: Iterable[str] = (),
+        *,
+        kinds: Sequence[SecretKind] = KINDS,
+        database: bytes | None = None,
+        engine: Literal["auto", "fast", "plain"] = "auto",
+    ) -> None:
+        """Take the fast engine when asked, or when its database is given and hyperscan is there."""
+        self._known = KnownValues(frozenset(known))
+        self._confirmer = Confirmer(kinds)
+        self._engine: Engine
+        if engine == "fast" or (engine == "auto" and database is not None and has_hyperscan()):
+            self._engine = FastEngine(kinds, self._known, database)
+        else:
+            self._engine = PlainEngine(kinds, self._known)
+        self._quiet = self._engine.quiet
+
+    def clean(self, text: str) -> bool:
+        """Tell whether nothing in `text` needs hiding."""
+        data = text.encode("utf-8", "surrogatepass")
+        return self._quiet(data) or not self._hidden(data)
+
+    def spans(self, text: str) -> list[Span]:
+        """Return what is hidden, as merged and sorted character offsets."""
+        data = text.encode("utf-8", "surrogatepass")
+        if self._quiet(data):
+            return []
+        hidden = self._hidden(data)
+        return hidden if len(data) == len(text) else _in_characters(data, hidden)
+
+    def text(self, text: str) -> str:
+        """Return `text` with secrets replaced by the mark; the same object when there are none."""
+        spans = self.spans(text)
+        return _render(text, spans, 0, len(text)) if spans else text
+
+    def excerpt(self, before: str, text: str, after: str = "") -> str:
+        """Redact `text` as it is hidden inside `before + text + after`."""
+        before, after = before[-CONTEXT:], after[:CONTEXT]
+        spans = self.spans(before + text + after)
+        start, end = len(before), len(before) + len(text)
+        inside = [(max(a, start), min(b, end)) for a, b in spans if a < end and b > start]
+        return _render(before + text, inside, start, end) if inside else text
+
+    def value(self, value: object) -> object:
+        """Redact a JSON-like value, keys too; the same object when it is clean."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return self._mapping(value)
+        if isinstance(value, list | tuple):
+            items = [self.value(item) for item in value]
+            return value if _same(items, value) else _like(value, items)
+        return value
+
+    def stream(self) -> "RedactingStream":
+        """Start redacting text that comes in chunks."""
+        return RedactingStream(self)
+
+    def open_since(self, text: str) -> int:
+        """Return where a known value may have begun that goes on, over a line break, after `text`."""
+        data = text.encode("utf-8", "surrogatepass")
+        return len(data[: self._known.open_since(data)].decode("utf-8", "surrogatepass"))
+
+    def _mapping(self, value: dict[object, object]) -> dict[object, object]:
+        cleaned = {self.value(key): self._pair(key, item) for key, item in value.items()}
+        same = len(cleaned) == len(value) and _same(cleaned, value) and _same(cleaned.values(), value.values())
+        return value if same else cleaned
+
+    def _pair(self, key: object, value: object) -> object:
+        if isinstance(key, str) and isinstance(value, str | list | tuple) and secret_name(key):
+            return _masked(value)
+        return self.value(value)
+
+    def _hidden(self, data: bytes) -> list[Span]:
+        """Find all that is hidden, in bytes: known values, then key blocks, then the rest, until nothing is left."""
+        data = data.replace(_MARK_BYTES, _STARS)
+        found = self._known.spans(data)
+        hidden = list(found)
+        while True:
+            data = _starred(data, found)
+            found = self._confirmer.spans(data, self._engine.places(data))
+            if not found:
+                return _merged(hidden)
+            hidden.extend(found)
+
+
+class RedactingStream:
+    """Redacts text that comes in chunks as if it had come whole, and keeps only a bounded part of it."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._text = ""  # What is not shown yet, after as much shown text as can still matter.
+        self._shown = 0
+
+    def feed(self, text: str) -> str:
+        """Take more text; return what can be shown by now."""
+        return "".join([self._take(text[at : at + _CHUNK]) for at in range(0, len(text), _CHUNK)])
+
+    def finish(self) -> str:
+        """Return the rest."""
+        text, shown = self._text, self._shown
+        self._text, self._shown = "", 0
+        return _render(text, self._redactor.spans(text), shown, len(text))
+
+    def _take(self, text: str) -> str:
+        self._text += text
+        if "\n" not in text and len(self._text) - self._shown <= 2 * CONTEXT:
+            return ""
+        spans = self._redactor.spans(self._text)
+        end = self._settled(spans)
+        if end <= self._shown:
+            return ""
+        ready = _render(self._text, spans, self._shown, end)
+        self._forget(spans, end)
+        return ready
+
+    def _settled(self, spans: list[Span]) -> int:
+        """Return how far nothing that comes can change what is hidden: a line's end outside any secret."""
+        text = self._text
+        end = text.rfind("\n") + 1
+        if spans and spans[-1][1] == len(text):
+            end = min(end, spans[-1][0])
+        if end > self._shown:
+            end = min(end, self._redactor.open_since(text[:end]))
+        return max(end, len(text) - CONTEXT)
+
+    def _forget(self, spans: list[Span], end: int) -> None:
+        apart = self._text[end - 1] == "\n" and not any(a < end <= b for a, b in spans)
+        keep = end if apart else max(0, end - CONTEXT)
+        self._text, self._shown = self._text[keep:], end - keep
+
+
+def _starred(data: bytes, spans: Iterable[Span]) -> bytes:
+    """Overwrite what is hidden, so that it is neither found again nor taken for the start of something else."""
+    changed = bytearray(data)
+    for start, end in spans:
+        changed[start:end] = b"*" * (end - start)
+    return bytes(changed)
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _in_characters(data: bytes, spans: list[Span]) -> list[Span]:
+    """Turn byte offsets into character offsets, widened to whole characters."""
+    moved: list[Span] = []
+    characters = at = 0
+    for span in spans:
+        offsets = []
+        for offset, step in zip(span, (-1, 1), strict=True):
+            while offset < len(data) and data[offset] & 0xC0 == 0x80:
+                offset += step
+            characters += len(data[at:offset].decode("utf-8", "surrogatepass"))
+            at = offset
+            offsets.append(characters)
+        moved.append((offsets[0], offsets[1]))
+    return _merged(moved)
+
+
+def _render(text: str, spans: list[Span], start: int, end: int) -> str:
+    """Return `text[start:end]` with one mark for each span that begins there; one begun before has its mark."""
+    parts = []
+    at = start
+    for first, last in spans:
+        if last <= at or first >= end:
+            continue
+        if first >= start:
+            parts += [text[at:first], MARK]
+        at = min(last, end)
+    return "".join([*parts, text[at:end]])
+
+
+def _masked(value: str | list[object] | tuple[object, ...]) -> object:
+    if isinstance(value, str):
+        return MARK if value.strip() and value != MARK else value
+    items = [_masked(item) if isinstance(item, str) else item for item in value]
+    return value if _same(items, value) else _like(value, items)
+
+
+def _same(items: Iterable[object], others: Iterable[object]) -> bool:
+    return all(a is b for a, b in zip(items, others, strict=True))
+
+
+def _like(value: list[object] | tuple[object, ...], items: list[object]) -> object:
+    return items if isinstance(value, list) else tuple(items)

@@ -1,0 +1,42 @@
+"""Which approvals on record cover a call. Grants lift ask, never deny."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from handrail.policy.patterns import path_matches
+from handrail.policy.world import World
+from handrail.words import Grant, Scope, Touch, TouchKind
+
+# Neither a run nor a session grant is ever offered for these.
+ONLY_ONCE = frozenset({TouchKind.PROC_EXEC, TouchKind.FS_DELETE})
+
+
+def covering(touches: Sequence[Touch], world: World) -> Grant | None:
+    """The first grant in force that covers every touch of the call."""
+    return next((grant for grant in world.grants if covers(grant, touches, world)), None)
+
+
+def covers(grant: Grant, touches: Sequence[Touch], world: World) -> bool:
+    """Whether one grant is in force and covers the call: by digest, or by tool, kinds and targets."""
+    if world.now >= grant.expires or grant.uses_left == 0 or grant.tool != world.tool.name:
+        return False
+    if grant.scope is Scope.CALL:
+        return grant.digest == world.digest != ""
+    if grant.scope is Scope.NONE or (grant.scope is Scope.RUN and grant.run_id != world.run_id):
+        return False
+    return all(
+        any(kind == touch.kind and path_matches(target, touch.shown) for kind, target in grant.touches)
+        for touch in touches
+    )
+
+
+def widest(touches: Sequence[Touch], world: World) -> Scope:
+    """The widest scope that may be granted for a call."""
+    if any(touch.kind in ONLY_ONCE and not _moved(touch) for touch in touches):
+        return Scope.CALL
+    return world.max_scope
+
+
+def _moved(touch: Touch) -> bool:
+    return touch.how == "move" and not touch.deep

@@ -1,0 +1,51 @@
+"""Everything a decision depends on, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from handrail.words import Grant, Mode, Risk, Root, Scope
+
+if TYPE_CHECKING:
+    from handrail.policy.rules import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFacts:
+    """What policy needs to know of a tool."""
+
+    name: str
+    toolset: str
+    risk: Risk
+    ask_first: bool = False  # enabled only by its own name
+    given: bool = False  # handed in by the program that opened the runtime
+    internal: bool = False  # serves people (undo); no model is offered it
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The settings' rules, the roots, the mode, the active skill, the grants: all that a verdict is made from."""
+
+    tool: ToolFacts
+    roots: tuple[Root, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    enable: frozenset[str] = frozenset()
+    disable: frozenset[str] = frozenset()
+    protected: tuple[str, ...] = (".env*", "!.env.example")
+    own_paths: tuple[str, ...] = ()  # absolute folders of Handrail's own state, settings and ledger
+    allowed_hosts: tuple[str, ...] = ()
+    mode: Mode = Mode.INTERACTIVE
+    skill_name: str | None = None
+    skill_tools: frozenset[str] | None = None  # None: no skill is active
+    permissions: frozenset[str] | None = None  # None: the call does not narrow itself
+    caller: str = "python"
+    grants: tuple[Grant, ...] = ()
+    digest: str = ""  # of the exact call, for grants
+    now: float = 0.0
+    run_id: str = ""
+    max_scope: Scope = Scope.RUN
+    max_undo_bytes: int = 32 * 1024 * 1024
+    bulk_files: int = 20
+    origins: Mapping[str, str] = field(default_factory=dict)  # setting -> "handrail.toml:3"

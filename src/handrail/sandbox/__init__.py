@@ -1,0 +1,1 @@
+"""Confinement of what tools start: plans, launchers and probes."""

@@ -1,0 +1,149 @@
+"""`load`: find the layers, lay them over each other, and hand out the settings in force with their origins."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from handrail.errors import SettingsFault
+from handrail.settings import paths
+from handrail.settings.files import Document, project_document, read_document
+from handrail.settings.layers import Base, Layer, Origin, environment_layer, file_layer, mapping_layer
+from handrail.settings.merge import Merged
+from handrail.settings.model import BY_NAME, RuleEntry, Settings, Written
+from handrail.settings.trust import TrustStore, trust_store
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A settings file that was read, and whether all of it counts."""
+
+    path: str  # absolute
+    layer: str
+    sha256: str
+    trusted: bool = True
+    pin: str = ""  # what `handrail config trust` binds trust to
+    text: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings in force, and everything about where they come from."""
+
+    settings: Settings
+    origins: Mapping[str, Origin]  # every setting by its dotted name; entries of tables too, once set
+    warnings: tuple[str, ...]
+    files: tuple[ReadFile, ...]
+    digest: str  # of the effective values, not of their places
+    workspace: str = ""  # the folder the project's file was looked for in
+
+    def where(self, key: str) -> str:
+        """The place of a setting, such as `handrail.toml:14`; empty for a default."""
+        origin = self.origins[key]
+        return "" if origin.layer == "default" else origin.where
+
+
+def load(
+    workspace: Path,
+    *,
+    config: Path | Mapping[str, Any] | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str],
+    user_config: Path | None = None,
+    trust: TrustStore | None = None,
+) -> Loaded:
+    """Load settings in layers, each over the one before; SettingsFault names file, line and fix.
+
+    Without `config`: defaults, the user's file, the project's file, environment, flags. A `config` takes the place of
+    the user's and the project's file, which are then not read. A path is what `--config` names, so the environment
+    still applies; a mapping comes from a program that says all it wants, so the environment does not.
+    Relative folders are taken from `workspace`.
+    """
+    base = Base(os.path.realpath(workspace), environment)
+    merged = Merged(_defaults(base), base.workspace)
+    files: list[ReadFile] = []
+    if isinstance(config, Mapping):
+        merged.take(mapping_layer(config, "python", base))
+    elif config is not None:
+        merged.take(_config_layer(Path(config), base, files))
+    else:
+        store = trust_store(environment) if trust is None else trust
+        for layer in _file_layers(base, user_config or paths.user_file(environment), store, files):
+            merged.take(layer)
+    if not isinstance(config, Mapping) and (variables := environment_layer(environment, base)) is not None:
+        merged.take(variables)
+    if flags:
+        merged.take(mapping_layer(flags, "flag", base))
+    _check_examples(merged.rules)
+    return Loaded(
+        _settings(merged), merged.origins, tuple(merged.warnings), tuple(files), _digest(merged), base.workspace
+    )
+
+
+def _defaults(base: Base) -> dict[str, Any]:
+    values = {name: key.default for name, key in BY_NAME.items()}
+    return values | {"workspace.root": base.workspace, "runs_dir": str(paths.runs_dir(base.environment))}
+
+
+def _config_layer(path: Path, base: Base, files: list[ReadFile]) -> Layer:
+    path = path if path.is_absolute() else Path(base.workspace, path)
+    document = read_document(path, _shown(path, base))
+    if document is None:
+        raise SettingsFault(f"{path}: there is no such settings file")
+    files.append(_read(document, "config"))
+    return file_layer(document, "config", base)
+
+
+def _file_layers(base: Base, user_file: Path, store: TrustStore, files: list[ReadFile]) -> Iterator[Layer]:
+    user = read_document(user_file, _shown(user_file, base))
+    if user is not None:
+        files.append(_read(user, "user"))
+        yield file_layer(user, "user", base)
+    project = project_document(Path(base.workspace))
+    if project is not None:
+        trusted = store.trusts(project.path, project.pin)
+        files.append(_read(project, "project", trusted=trusted))
+        changed = not trusted and store.pinned(project.path) is not None
+        yield file_layer(project, "project", base, trusted=trusted, changed=changed)
+
+
+def _read(document: Document, layer: str, *, trusted: bool = True) -> ReadFile:
+    return ReadFile(str(document.path), layer, document.sha256, trusted, document.pin, document.text)
+
+
+def _shown(path: Path, base: Base) -> str:
+    return os.path.relpath(path, base.workspace) if path.is_relative_to(base.workspace) else str(path)
+
+
+def _check_examples(rules: Iterable[RuleEntry]) -> None:
+    for entry in rules:
+        if entry.matches or entry.misses:
+            from handrail.policy.rules import check_examples
+
+            check_examples(entry.rule())
+
+
+def _settings(merged: Merged) -> Settings:
+    """Build the settings from values that each layer has checked already."""
+    sections: dict[str, dict[str, Any]] = {}
+    top: dict[str, Any] = {"rules": tuple(merged.rules)}
+    for name, value in merged.values.items():
+        section, _, inner = name.rpartition(".")
+        if section:
+            sections.setdefault(section, {})[inner] = value
+        else:
+            top[name] = value
+    for name, values in sections.items():
+        top[name] = type(Written.model_fields[name].default).model_construct(**values)
+    return Settings.model_construct(**top)
+
+
+def _digest(merged: Merged) -> str:
+    rules = [{name: value for name, value in rule if name not in ("id", "where")} for rule in merged.rules]
+    text = json.dumps({**merged.values, "rules": rules}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

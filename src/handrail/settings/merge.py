@@ -1,0 +1,165 @@
+"""How layers meet: later beats earlier, and a project nobody has trusted only narrows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from handrail.settings.layers import SCRATCH, Layer, Origin
+from handrail.settings.model import BY_NAME, Key, Meets, RuleEntry
+
+
+class Met(NamedTuple):
+    """What came of an untrusted value: the value in force, and what was not taken, if anything."""
+
+    value: Any
+    refused: str = ""
+
+
+class Merged:
+    """The values in force, each with its origin."""
+
+    def __init__(self, values: dict[str, Any], workspace: str) -> None:
+        self.values = values
+        self.origins = dict.fromkeys(values, Origin("default"))
+        self.rules: list[RuleEntry] = []
+        self.warnings: list[str] = []
+        self._workspace = workspace
+
+    def take(self, layer: Layer) -> None:
+        """Lay one layer over those before it."""
+        for name, value in layer.values.items():
+            if layer.trusted:
+                self._replace(name, value, layer)
+            else:
+                self._narrow(BY_NAME[name], value, layer)
+        for rule, origin in layer.rules:
+            if not layer.trusted and rule.effect == "allow":
+                self._warn("rules", "allows something", origin, layer)
+                continue
+            number = len(self.rules) + 1
+            self.rules.append(
+                RuleEntry.model_construct(
+                    **dict(rule), id=f"rules.{number}", where=origin.where, narrows=not layer.trusted
+                )
+            )
+
+    def _replace(self, name: str, value: Any, layer: Layer) -> None:
+        if isinstance(value, dict):
+            self.values[name] = {**self.values[name], **value}
+            self.origins |= {f"{name}.{item}": layer.origin(name, item) for item in value}
+        else:
+            self.values[name] = value
+        self.origins[name] = layer.origin(name)
+
+    def _narrow(self, key: Key, value: Any, layer: Layer) -> None:
+        base = self.values[key.name]
+        met = met_untrusted(key, base, value, self._workspace)
+        if met.refused:
+            self._warn(key.name, met.refused, layer.origin(key.name), layer)
+        if isinstance(base, dict):
+            met = Met({item: number for item, number in met.value.items() if base.get(item) != number})
+        if met.value not in (base, {}):
+            self._replace(key.name, met.value, layer)
+
+    def _warn(self, name: str, what: str, origin: Origin, layer: Layer) -> None:
+        why = "changed since it was trusted" if layer.changed else "is not trusted"
+        self.warnings.append(
+            f"{origin.where}: `{name}` {what}, which is ignored because {origin.file} {why}; "
+            "review the file, then run `handrail config trust`"
+        )
+
+
+def met_untrusted(key: Key, base: Any, value: Any, workspace: str) -> Met:
+    """Let a value of an untrusted project meet the value below it."""
+    if value == base:
+        return Met(base)
+    if key.meets is Meets.SHORTER:
+        return _shorter(key.name, base, value)
+    if key.meets is Meets.LONGER:
+        return _longer(base, value)
+    if key.meets is Meets.LOWER and isinstance(value, dict):
+        return _lower_each(base, value)
+    if key.meets is Meets.LOWER:
+        return _lower(base, value, unbounded=key.unbounded)
+    if key.meets is Meets.HIGHER:
+        return Met(value) if value > base else Met(base, f"lowers {base:g} to {value:g}")
+    if key.meets is Meets.STRICTER:
+        stricter = key.order.index(value) > key.order.index(base)
+        return Met(value) if stricter else Met(base, f"loosens {_word(base)} to {_word(value)}")
+    if key.meets is Meets.INSIDE:
+        return _inside(base, value, workspace)
+    return Met(base, "is for a trusted file to set")
+
+
+def _shorter(name: str, base: Sequence[str], value: Sequence[str]) -> Met:
+    kept = tuple(item for item in value if any(_within(name, item, wider) for wider in base))
+    added = [item for item in value if item not in kept]
+    return Met(kept, f"adds {_listed(added)}" if added else "")
+
+
+def _longer(base: Sequence[str], value: Sequence[str]) -> Met:
+    more = value[len(base) :] if tuple(value[: len(base)]) == tuple(base) else value
+    # A name is added again where the base may have taken it out with a `!`.
+    again = any(item.startswith("!") for item in base)
+    added = tuple(item for item in more if not item.startswith("!") and (again or item not in base))
+    removed = [item for item in base if item not in value and not item.startswith("!")]
+    removed += [item for item in more if item.startswith("!")]
+    return Met((*base, *added), f"takes out {_listed(removed)}" if removed else "")
+
+
+def _lower(base: float, value: float, *, unbounded: bool) -> Met:
+    bound = float("inf")
+    now, wanted = (bound if unbounded and number == 0 else number for number in (base, value))
+    return Met(value) if wanted < now else Met(base, f"raises {base:g} to {_amount(value, unbounded)}")
+
+
+def _amount(value: float, unbounded: bool) -> str:
+    return "no bound" if unbounded and value == 0 else f"{value:g}"
+
+
+def _lower_each(base: Mapping[str, float], value: Mapping[str, float]) -> Met:
+    lower = {name: number for name, number in value.items() if number <= base.get(name, number)}
+    raised = [name for name in value if name not in lower]
+    return Met({**base, **lower}, f"raises {_listed(raised)}" if raised else "")
+
+
+def _inside(base: str, value: str, workspace: str) -> Met:
+    if value == SCRATCH or (beneath(value, workspace) and beneath(value, base)):
+        return Met(value)
+    return Met(base, f"leaves {base if beneath(value, workspace) else 'the project'} for {value}")
+
+
+def _within(name: str, item: str, wider: str) -> bool:
+    """Whether an entry lets in no more than a wider one does."""
+    if name in ("workspace.read", "workspace.write"):
+        return beneath(item, wider)
+    if name == "http.allowed_hosts":
+        return _host_within(item.lower(), wider.lower())
+    return item == wider
+
+
+def beneath(path: str, folder: str) -> bool:
+    """Whether a canonical path is a folder or lies in it."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _host_within(item: str, wider: str) -> bool:
+    name, port = _host_port(item)
+    wider_name, wider_port = _host_port(wider)
+    if wider_port not in ("*", port) and not (wider_port == "" and port in ("80", "443")):
+        return False
+    return wider_name in ("*", name) or (wider_name.startswith("*.") and name.endswith(wider_name[1:]))
+
+
+def _host_port(text: str) -> tuple[str, str]:
+    name, mark, port = text.rpartition(":")
+    return (name, port) if mark and not text.endswith("]") else (text, "")
+
+
+def _listed(items: Sequence[str]) -> str:
+    return ", ".join(repr(item) for item in items)
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,318 @@
+"""Every setting: its type, default, meaning, and how an untrusted project's value meets the ones below it.
+
+What belongs here: the shape of settings. What does not: where values come from.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, Strict
+
+from handrail.words import Decision, Mode, Scope
+
+if TYPE_CHECKING:
+    from handrail.policy.rules import Rule
+
+TEXT = r"^[^\x00-\x1f\x7f]+$"
+HOST = r"^(\*|(\*\.)?[^\s/*:@\[\]]+|\[[0-9A-Fa-f:.]+\])(:([0-9]{1,5}|\*))?$"
+NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
+MIB = 1024 * 1024
+
+Text = Annotated[str, Field(pattern=TEXT, max_length=4096)]
+Host = Annotated[str, Field(pattern=HOST, max_length=300)]
+Name = Annotated[str, Field(pattern=NAME, max_length=128)]
+Flag = Annotated[bool, Strict()]
+Count = Annotated[int, Strict(), Field(ge=0, le=2**53)]  # 0: no bound
+Positive = Annotated[int, Strict(), Field(ge=1, le=2**53)]
+Seconds = Annotated[float, Strict(), Field(gt=0, le=10**9)]
+SecondsOrNone = Annotated[float, Strict(), Field(ge=0, le=10**9)]  # 0: no bound, or no waiting
+
+
+class Meets(StrEnum):
+    """What an untrusted project's value may do to the value of the layers below it."""
+
+    SHORTER = "shorter"  # keeps only what both lists have
+    LONGER = "longer"  # adds to a list that forbids
+    LOWER = "lower"
+    HIGHER = "higher"
+    STRICTER = "stricter"  # moves towards the strict end of `order`
+    INSIDE = "inside"  # a folder inside the project's
+    RULES = "rules"  # adds rules that ask or deny
+    IGNORED = "ignored"  # nothing, until a person trusts the file
+
+
+def key(default: Any, meets: Meets, says: str, *, order: tuple[Any, ...] = (), unbounded: bool = False) -> Any:
+    """Declare a setting; `order` runs from loose to strict, `unbounded` says that 0 is no bound."""
+    return Field(
+        default, description=says, json_schema_extra={"meets": meets, "order": list(order), "unbounded": unbounded}
+    )
+
+
+class Section(BaseModel):
+    """One table of the settings: unknown keys are errors, nothing changes after loading."""
+
+    # Building is put off so that a call without settings files pays for no validator.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+
+class WorkspaceSettings(Section):
+    """The folders a run may touch."""
+
+    root: Text = key(
+        ".", Meets.INSIDE, 'The folder that tools work in, or "run:workspace" for a fresh one in each run\'s folder.'
+    )
+    allow_absolute: Flag = key(
+        False,
+        Meets.STRICTER,
+        "Whether tools take absolute paths, which must still lie beneath a root.",
+        order=(True, False),
+    )
+    protected: tuple[Text, ...] = key(
+        (".env*", "!.env.example"),
+        Meets.LONGER,
+        "Names that tools neither read nor change, at any depth and in any case; `!` takes a name out again.",
+    )
+    read: tuple[Text, ...] = key((), Meets.SHORTER, "Further folders that tools may read.")
+    write: tuple[Text, ...] = key((), Meets.SHORTER, "Further folders that tools may read and write.")
+
+
+class ToolSettings(Section):
+    """Which tools are offered."""
+
+    enable: tuple[Text, ...] = key(
+        (), Meets.SHORTER, "Tools or toolsets to offer beyond the low-risk tools, which are always offered."
+    )
+    disable: tuple[Text, ...] = key(
+        (), Meets.LONGER, "Tools or toolsets that are never offered, whatever enables them."
+    )
+    repair: Flag = key(
+        True,
+        Meets.STRICTER,
+        "Whether small slips in arguments are mended (and reported) instead of refused.",
+        order=(True, False),
+    )
+
+
+class HttpSettings(Section):
+    """What may be reached over the network."""
+
+    allowed_hosts: tuple[Host, ...] = key(
+        (), Meets.SHORTER, "Hosts that tools may reach: `name`, `name:port` or `*.name`; without a port 80 and 443."
+    )
+
+
+class ApprovalSettings(Section):
+    """How people are asked."""
+
+    max_scope: Literal["call", "run", "session"] = key(
+        "run",
+        Meets.STRICTER,
+        "The widest scope a person may grant: this call, this run, or across runs.",
+        order=("session", "run", "call"),
+    )
+    expiry_seconds: Seconds = key(900.0, Meets.LOWER, "How long a request can be answered.")
+    wait_seconds: SecondsOrNone = key(
+        300.0, Meets.LOWER, "How long a call waits for its answer before it ends as pending; 0 does not wait."
+    )
+
+    @property
+    def widest(self) -> Scope:
+        """`max_scope` as policy compares it."""
+        return Scope[self.max_scope.upper()]
+
+
+class LimitSettings(Section):
+    """How much one call and one run may use; a budget of 0 is no bound."""
+
+    timeout_seconds: Seconds = key(30.0, Meets.LOWER, "The deadline of every call whose tool has none of its own.")
+    max_read_bytes: Positive = key(5 * MIB, Meets.LOWER, "How large a file may be to be read whole.")
+    max_output_lines: Positive = key(2000, Meets.LOWER, "How many lines a model is shown of one result.")
+    max_output_bytes: Positive = key(51200, Meets.LOWER, "How many bytes a model is shown of one result.")
+    bulk_files: Positive = key(20, Meets.LOWER, "A call that changes more files than this asks first.")
+    max_calls: Count = key(0, Meets.LOWER, "Budget of a run: calls attempted.", unbounded=True)
+    max_wall_seconds: SecondsOrNone = key(
+        0.0, Meets.LOWER, "Budget of a run: seconds since it was started.", unbounded=True
+    )
+    max_bytes_read: Count = key(0, Meets.LOWER, "Budget of a run: bytes read from files.", unbounded=True)
+    max_bytes_written: Count = key(0, Meets.LOWER, "Budget of a run: bytes written to files.", unbounded=True)
+    max_files_changed: Count = key(0, Meets.LOWER, "Budget of a run: files changed.", unbounded=True)
+    max_processes: Count = key(0, Meets.LOWER, "Budget of a run: processes started.", unbounded=True)
+    max_prompts: Count = key(100, Meets.LOWER, "Budget of a run: times a person is asked.", unbounded=True)
+    max_repeats: Count = key(
+        5, Meets.LOWER, "How often the same call may give the same answer before it is stopped.", unbounded=True
+    )
+    breaker_failures: Count = key(
+        5, Meets.LOWER, "After this many failures in a row a tool is not tried for a while.", unbounded=True
+    )
+    breaker_seconds: Seconds = key(30.0, Meets.HIGHER, "How long a tool that keeps failing is not tried.")
+    rate: dict[Name, Positive] = key({}, Meets.LOWER, "Calls a minute, by tool.", unbounded=True)
+    concurrency: dict[Name, Positive] = key({}, Meets.LOWER, "Calls at once, by tool.", unbounded=True)
+
+
+class UndoSettings(Section):
+    """What is kept so that changes can be taken back."""
+
+    max_bytes: Count = key(256 * MIB, Meets.IGNORED, "How many bytes of former content are kept for one run.")
+    max_file_bytes: Count = key(
+        32 * MIB, Meets.IGNORED, "A change of a file larger than this cannot be taken back, so it asks first."
+    )
+
+
+class RedactionSettings(Section):
+    """What is hidden beyond the secrets that are known by shape."""
+
+    patterns: dict[Name, Text] = key({}, Meets.IGNORED, "Further patterns to hide, as `name = regular expression`.")
+    known: tuple[Text, ...] = key(
+        (), Meets.IGNORED, "Further environment variables whose values are hidden wherever they appear."
+    )
+
+
+Touches = Literal[
+    "fs.read",
+    "fs.write",
+    "fs.delete",
+    "proc.exec",
+    "net.connect",
+    "git.write",
+    "memory.write",
+    "tool.use",
+    "fs.*",
+    "proc.*",
+    "net.*",
+    "git.*",
+    "memory.*",
+    "tool.*",
+]
+
+
+class RuleText(Section):
+    """One `[[rules]]` entry as it is written; all given fields must match."""
+
+    effect: Literal["allow", "ask", "deny"] = Field(description="What the rule says: allow, ask or deny.")
+    touch: Touches | None = key(None, Meets.RULES, "The kind of touch it is about, or a family such as `fs.*`.")
+    target: Text | None = key(
+        None, Meets.RULES, "What is touched: a path as glob, a host, or the words of a command; none: everything."
+    )
+    tool: Text | None = key(None, Meets.RULES, "The tool it is about.")
+    skill: Text | None = key(None, Meets.RULES, "The active skill it is about.")
+    caller: Text | None = key(None, Meets.RULES, "The front end it is about.")
+    why: str = key("", Meets.RULES, "What the model and the person are told.")
+    matches: tuple[str, ...] = key((), Meets.RULES, "Targets that the rule must match, checked when it is loaded.")
+    misses: tuple[str, ...] = key((), Meets.RULES, "Targets that the rule must not match, checked when it is loaded.")
+
+
+class RuleEntry(RuleText):
+    """A rule in force, with where it stands."""
+
+    id: str = ""
+    where: str = ""
+    narrows: bool = False  # from an untrusted project: it may make a decision stricter, never replace a default
+
+    def rule(self) -> "Rule":
+        """Give the rule as policy knows it."""
+        from handrail.policy.rules import Rule
+
+        return Rule(
+            effect=Decision[self.effect.upper()],
+            id=self.id,
+            touch=self.touch,
+            target=self.target,
+            tool=self.tool,
+            skill=self.skill,
+            caller=self.caller,
+            why=self.why,
+            where=self.where,
+            matches=self.matches,
+            misses=self.misses,
+            narrows=self.narrows,
+        )
+
+
+class Written(Section):
+    """What one layer may say."""
+
+    mode: Mode = key(
+        Mode.INTERACTIVE,
+        Meets.STRICTER,
+        "Whether a person can be asked (interactive) or asking is a refusal (headless).",
+        order=(Mode.INTERACTIVE, Mode.HEADLESS),
+    )
+    runs_dir: Text | None = key(None, Meets.IGNORED, "The folder of runs; none: the user's state folder.")
+    workspace: WorkspaceSettings = WorkspaceSettings.model_construct()
+    tools: ToolSettings = ToolSettings.model_construct()
+    http: HttpSettings = HttpSettings.model_construct()
+    approvals: ApprovalSettings = ApprovalSettings.model_construct()
+    limits: LimitSettings = LimitSettings.model_construct()
+    undo: UndoSettings = UndoSettings.model_construct()
+    redaction: RedactionSettings = RedactionSettings.model_construct()
+    rules: tuple[RuleText, ...] = key((), Meets.RULES, "The operator's rules, in all layers together.")
+
+
+class Settings(Written):
+    """The settings in force: paths absolute, rules with their places."""
+
+    rules: tuple[RuleEntry, ...] = ()
+
+
+class Key(NamedTuple):
+    """One setting, as reference pages and merging need it."""
+
+    name: str  # "limits.timeout_seconds"
+    type: str
+    default: Any
+    meets: Meets
+    says: str
+    order: tuple[Any, ...] = ()
+    unbounded: bool = False
+
+
+def keys() -> tuple[Key, ...]:
+    """All settings but rules, in the order of the file."""
+    return _KEYS
+
+
+def rule_keys() -> tuple[Key, ...]:
+    """The fields of one rule."""
+    return tuple(_key(f"rules.{name}", field) for name, field in RuleText.model_fields.items())
+
+
+def _keys() -> Iterator[Key]:
+    for name, field in Written.model_fields.items():
+        if isinstance(field.default, Section):
+            for inner, inner_field in type(field.default).model_fields.items():
+                yield _key(f"{name}.{inner}", inner_field)
+        elif name != "rules":
+            yield _key(name, field)
+
+
+def _key(name: str, field: Any) -> Key:
+    extra = field.json_schema_extra or {"meets": Meets.RULES, "order": (), "unbounded": False}
+    default = None if field.is_required() else field.default
+    return Key(
+        name,
+        _type_name(field.annotation),
+        default,
+        extra["meets"],
+        field.description or "",
+        tuple(extra["order"]),
+        extra["unbounded"],
+    )
+
+
+_TYPE_NAMES = {"tuple": "list", "dict": "table", "bool": "boolean", "int": "integer", "float": "number"}
+
+
+def _type_name(annotation: Any) -> str:
+    """Name a type in the words of TOML."""
+    text = str(getattr(annotation, "__origin__", annotation))
+    if "Literal" in text:
+        return " | ".join(str(item) for item in annotation.__args__)
+    if annotation is Mode:
+        return " | ".join(Mode)
+    return next((name for mark, name in _TYPE_NAMES.items() if mark in text), "text")
+
+
+_KEYS = tuple(_keys())
+BY_NAME = {item.name: item for item in _KEYS}
+SECTIONS = tuple(name for name, field in Written.model_fields.items() if isinstance(field.default, Section))

@@ -1,0 +1,47 @@
+"""Where Handrail keeps its own files, after the XDG base directory rules. Nothing here touches the disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+Environment = Mapping[str, str]
+
+
+def config_dir(environment: Environment | None = None) -> Path:
+    """The folder of the user's own settings."""
+    return _folder("XDG_CONFIG_HOME", ".config", environment)
+
+
+def state_dir(environment: Environment | None = None) -> Path:
+    """The folder of runs, ledger and trust."""
+    return _folder("XDG_STATE_HOME", ".local/state", environment)
+
+
+def cache_dir(environment: Environment | None = None) -> Path:
+    """The folder of what can be made again."""
+    return _folder("XDG_CACHE_HOME", ".cache", environment)
+
+
+def runs_dir(environment: Environment | None = None) -> Path:
+    """The folder of runs where settings name no other."""
+    return state_dir(environment) / "runs"
+
+
+def home_dir(environment: Environment | None = None) -> Path:
+    """The user's home folder."""
+    home = (os.environ if environment is None else environment).get("HOME", "")
+    return Path(home if home.startswith("/") else os.path.expanduser("~"))
+
+
+def user_file(environment: Environment | None = None) -> Path:
+    """The user's settings file."""
+    return config_dir(environment) / "config.toml"
+
+
+def _folder(variable: str, beneath_home: str, environment: Environment | None) -> Path:
+    named = (os.environ if environment is None else environment).get(variable, "")
+    # The XDG rules tell programs to ignore relative values: they would follow the current folder.
+    base = Path(named) if named.startswith("/") else home_dir(environment) / beneath_home
+    return base / "handrail"

@@ -1,0 +1,1 @@
+"""Where a run is kept: its folder, its journal, what was spilled and what undo needs."""

@@ -1,0 +1,295 @@
+"""The journal of a run: one JSON line an event, chained by hash, written by one process.
+
+Opening is in `opening`, the lock in `lock`, waiting for the disk in `syncer`; here is what every call goes through.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Coroutine, Mapping
+from hashlib import sha256
+from pathlib import Path
+from time import gmtime, strftime
+from typing import Any
+
+import orjson
+
+from handrail.errors import Code, Problem, RunFault
+from handrail.ports import Clock, Progress
+from handrail.store import checkpoint, opening
+from handrail.store.chain import EVENTS, MAX_LINE_BYTES, Break, Mark, mark_at, walk
+from handrail.store.folders import check_run_id
+from handrail.store.lock import RunLock
+from handrail.store.plain import plain
+from handrail.store.private import SAFE, make_folder, rewrite, sync_folder
+from handrail.store.state import RunState
+from handrail.store.syncer import Syncer
+
+CHECKPOINT_EVERY = 20_000
+_OF_CALL = b'{"seq":%d,"ts":"%b%06dZ","run_id":"%b","kind":"%b","call_id":"%b","prev":"%b",'
+_OF_RUN = b'{"seq":%d,"ts":"%b%06dZ","run_id":"%b","kind":"%b","prev":"%b",'
+
+
+class FileJournal:
+    """The truth of what happened in a run, in `events.jsonl`.
+
+    All methods are for one thread, that of the event loop. Who appends calls `flush` or `durable` next, with nothing
+    awaited in between, and acknowledges only after that: what those could not write is then cut from file and chain, is
+    told to exactly the caller whose lines it was, and the next append tries again.
+
+    After a failed sync the system may have dropped what it could not write, and says so only once. Whoever waited is
+    told JOURNAL_UNAVAILABLE; their lines stay, for others acknowledged after a mere `flush` may stand among them. The
+    next append reads everything behind the last good sync back, checks that it still is what was written, writes it
+    anew through a fresh handle and syncs that; only then the journal goes on.
+    """
+
+    def __init__(self, folder: Path, run_id: str, clock: Clock, lock: RunLock, fd: int, found: opening.Found) -> None:
+        self.run_id = run_id
+        self.seq, self.head = found.mark.seq, found.mark.head
+        self.state = found.state
+        self.read_only = found.read_only
+        self.mended = False
+        self._folder, self._lock, self._fd = folder, lock, fd
+        self._now = clock.now
+        self._size = found.mark.offset
+        self._whole = (self.seq, self.head)  # as the file has it
+        self._lines: list[bytes] = []
+        self._second, self._prefix = -1, b""
+        self._name = run_id.encode()
+        self._checkpoint_seq = found.checkpoint_seq
+        self._trouble = bool(self.read_only)  # look twice before the next append
+        self._lost: OSError | None = None
+        self._closed = False
+        self._syncer = Syncer(fd, self._size, self._sync_failed)
+
+    @classmethod
+    def open(cls, folder: Path, run_id: str, clock: Clock, *, progress: Progress | None = None) -> FileJournal:
+        """Own a run and read what it knows; RunFault RUN_BUSY or JOURNAL_UNAVAILABLE when that cannot be.
+
+        A torn tail is kept aside, cut, and recorded. A journal that somebody changed opens read-only.
+        """
+        check_run_id(run_id)
+        try:
+            make_folder(folder)
+            lock = RunLock.take(folder, clock.now())
+            try:
+                return cls._open(folder, run_id, clock, lock, progress)
+            except BaseException:
+                lock.release()
+                raise
+        except Problem as problem:
+            raise RunFault(problem.code, f"Run {run_id} in {folder}: {problem}", **problem.details) from problem
+        except OSError as error:
+            raise RunFault(
+                Code.JOURNAL_UNAVAILABLE,
+                f"The journal of run {run_id} in {folder} cannot be opened ({error.strerror}). {_advice(error)}",
+                errno=error.errno,
+            ) from error
+
+    @classmethod
+    def _open(cls, folder: Path, run_id: str, clock: Clock, lock: RunLock, progress: Progress | None) -> FileJournal:
+        fd = os.open(folder / EVENTS, os.O_RDWR | os.O_CREAT | SAFE, 0o600)
+        try:
+            if os.fstat(fd).st_size == 0:
+                sync_folder(folder)
+                sync_folder(folder.parent)
+            checkpoint.clear_drafts(folder)
+            found = opening.look(fd, folder, run_id, progress)
+            journal = cls(folder, run_id, clock, lock, fd, found)
+            journal._mend(found.torn)
+        except BaseException:
+            os.close(fd)
+            raise
+        return journal
+
+    def _mend(self, torn: Break | None) -> None:
+        """Set a torn end aside and record it, also where a crash came between the two."""
+        mark = Mark(self.seq, self.head, self._size)
+        kept = opening.set_aside(self._fd, self._folder, mark) if torn else opening.torn_file(mark)
+        if torn is None and (self.read_only or not (self._folder / kept).exists()):
+            return
+        size = (self._folder / kept).stat().st_size
+        reason = torn.reason if torn else "an earlier mending was not recorded"
+        self.append("journal.mended", None, {"reason": reason, "bytes": size, "kept": kept})
+        self.flush()
+        self.mended = True
+
+    def append(self, kind: str, call_id: str | None, fields: Mapping[str, Any]) -> None:
+        """Add one event to the chain; it is in the file after the next `flush` or `durable`.
+
+        `kind` and `call_id` hold letters, digits, `.`, `_`, `:` and `-` only.
+        """
+        if self._trouble:
+            self._look_twice()
+        try:
+            body = orjson.dumps(fields)
+        except TypeError:
+            body = orjson.dumps(plain(fields))
+        now = self._now()
+        second = int(now)
+        if second != self._second:
+            self._second, self._prefix = second, strftime("%Y-%m-%dT%H:%M:%S.", gmtime(second)).encode()
+        seq = self.seq + 1
+        micro, prev = (now - second) * 1e6, self.head.encode()
+        if call_id is None:
+            start = _OF_RUN % (seq, self._prefix, micro, self._name, kind.encode(), prev)
+        else:
+            start = _OF_CALL % (seq, self._prefix, micro, self._name, kind.encode(), call_id.encode(), prev)
+        line = start + body[1:] if len(body) > 2 else start[:-1] + b"}"
+        self.head = sha256(line).hexdigest()
+        self.seq = seq
+        self._lines.append(line)
+
+    def flush(self) -> None:
+        """Hand everything appended to the operating system: survives the death of this process."""
+        self._write()
+        if self._syncer.idle and self._syncer.synced < self._size:
+            self._syncer.nudge()
+
+    def _write(self) -> None:
+        lines = self._lines
+        if not lines:
+            if self._lost is not None:
+                raise _unavailable(self._lost)
+            return
+        self._lines = []
+        lines.append(b"")
+        data = b"\n".join(lines)
+        try:
+            if len(data) > MAX_LINE_BYTES and max(map(len, lines)) > MAX_LINE_BYTES:
+                raise OSError(errno.EMSGSIZE, "an event is too large to be read back")
+            count = os.pwrite(self._fd, data, self._size)
+            while count < len(data):
+                count += os.pwrite(self._fd, data[count:], self._size + count)
+        except OSError as error:
+            self._cut_back(error)
+            raise _unavailable(error) from error
+        self._size += count
+        self._whole = (self.seq, self.head)
+        self._syncer.written = self._size
+
+    def durable(self) -> Coroutine[Any, Any, None]:
+        """Wait until everything appended so far survives a power loss; shared with others who wait.
+
+        It is written when this is called, not only when the result is awaited.
+        """
+        self._write()  # without the nudge of `flush`: the thread is woken once, by who waits
+        return self._durable()
+
+    async def _durable(self) -> None:
+        error = await self._syncer.wait()
+        if error is not None:
+            raise _unavailable(error)
+
+    def wants_checkpoint(self) -> bool:
+        """Whether enough was added since the last checkpoint."""
+        return self.seq - self._checkpoint_seq >= CHECKPOINT_EVERY
+
+    def checkpoint(self, state: RunState) -> None:
+        """Keep the state as of the last append, in the background; without it, opening only takes longer."""
+        if self._lost is not None or self.read_only:
+            return
+        self.flush()
+        packed = checkpoint.pack(Mark(self.seq, self.head, self._size), state)
+        self._checkpoint_seq = self.seq
+        self._syncer.after_sync(lambda: checkpoint.save(self._folder, packed))
+
+    async def close(self, state: RunState | None = None) -> None:
+        """Make everything durable, keep a checkpoint of `state`, and let the run go; a second time does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._trouble and not self.read_only:
+                self._put_right()
+            await self.durable()
+            if state is not None and self.seq > self._checkpoint_seq:
+                self.checkpoint(state)
+        finally:
+            self._trouble = True
+            self._syncer.stop()
+            os.close(self._fd)
+            self._lock.release()
+
+    def abandon(self) -> None:
+        """Let the run go without a word: what would have worked in it could not be made."""
+        if not self._closed:
+            self._closed = self._trouble = True
+            self._syncer.stop()
+            os.close(self._fd)
+            self._lock.release()
+
+    def _cut_back(self, error: OSError) -> None:
+        """Take lines that could not be written out of the chain and, as soon as that is possible, out of the file."""
+        self.seq, self.head = self._whole
+        self._lost = error
+        self._trouble = True
+        with contextlib.suppress(OSError):  # tried again before the next append
+            os.ftruncate(self._fd, self._size)
+
+    def _sync_failed(self) -> None:
+        self._trouble = True
+
+    def _look_twice(self) -> None:
+        """Refuse what cannot be recorded; put right what failed before."""
+        if self._closed:
+            raise Problem(Code.JOURNAL_UNAVAILABLE, "The run is closed.", mend="open the run again")
+        if not self.read_only:
+            self._put_right()
+        if self.read_only:
+            raise Problem(
+                Code.JOURNAL_UNAVAILABLE,
+                f"The journal of this run was changed from outside ({self.read_only}); nothing more is run in it.",
+                mend="start a new run; `handrail runs verify` shows what was changed",
+            )
+
+    def _put_right(self) -> None:
+        try:
+            if self._lost is not None:
+                os.ftruncate(self._fd, self._size)
+                # Durable before anything is written there again: no crash may mix old bytes with new ones.
+                self._syncer.sync_now()
+            if self._syncer.error is not None:
+                self._write_anew()
+        except OSError as error:
+            raise _unavailable(error) from error
+        self._lost = None
+        self._trouble = bool(self.read_only)
+
+    def _write_anew(self) -> None:
+        """Write what the failed sync may have dropped once more, through a handle that knows nothing of the failure."""
+        fresh = os.open(self._folder / EVENTS, os.O_RDWR | SAFE)
+        try:
+            start = self._syncer.synced
+            if not os.path.samestat(os.fstat(fresh), os.fstat(self._fd)):
+                self.read_only = "another file took its place"
+                return
+            mark, broken = walk(fresh, mark_at(fresh, start), self.run_id)
+            if broken is not None or mark != Mark(*self._whole, self._size):
+                self.read_only = f"what was written behind line {mark.seq} is not there any more"
+                return
+            rewrite(fresh, start)
+            os.dup2(fresh, self._fd, inheritable=False)
+        finally:
+            os.close(fresh)
+        self._syncer.mended(self._size)
+
+
+def _advice(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "Free some space where runs are kept, then call again."
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "Too many files are open: close some, or raise the limit, then call again."
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return "Make the folder where runs are kept writable, or set another `runs_dir`, then call again."
+    return "Look at the disk where runs are kept, then call again."
+
+
+def _unavailable(error: OSError) -> Problem:
+    return Problem(
+        Code.JOURNAL_UNAVAILABLE,
+        f"The journal cannot be written ({error.strerror}), so nothing was run. {_advice(error)}",
+        errno=error.errno,
+    )

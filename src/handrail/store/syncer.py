@@ -1,0 +1,157 @@
+"""Makes one file durable in one thread of its own: at once for those who wait, a moment later for the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import queue
+import threading
+from collections.abc import Callable
+
+Job = Callable[[], None]
+Waiter = asyncio.Future[OSError | None]
+
+
+class _Stop:
+    """Asks the thread to end after a last sync."""
+
+
+Item = Waiter | Job | _Stop | None  # None: something was written
+
+
+class Syncer:
+    """Group commit: many who wait share one sync, and while it runs the next ones collect.
+
+    `written` is raised by the owner after each write and covers everything a later sync makes durable. After a
+    failed sync nothing counts as durable until the owner has put things right and called `mended`: the system
+    reports such a failure once and may have dropped the data.
+    """
+
+    def __init__(self, fd: int, written: int, failed: Callable[[], None], delay_seconds: float = 0.2) -> None:
+        self.written = written
+        self.synced = written
+        self.idle = True  # nobody will sync what is written next unless `nudge` is called
+        self.error: OSError | None = None
+        self._fd = fd
+        self._failed = failed
+        self._delay = delay_seconds
+        self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def nudge(self) -> None:
+        """Have what was written synced a moment later."""
+        self.idle = False
+        if not self._put(None):
+            self.idle = True  # without a thread now: tried again after the next write
+
+    def after_sync(self, job: Job) -> None:
+        """Run a job in the thread once everything written so far is durable; not at all when that fails."""
+        self._put(job)
+
+    async def wait(self) -> OSError | None:
+        """Wait until everything written so far is durable; give the error when it cannot be."""
+        if self.error is not None or self.synced >= self.written:
+            return self.error
+        waiter: Waiter = asyncio.get_running_loop().create_future()
+        if not self._put(waiter):
+            return OSError(errno.EAGAIN, "no thread can be started")
+        return await waiter
+
+    def stop(self) -> None:
+        """Sync what is left, finish the jobs and end the thread; blocks until then."""
+        if self._thread is None and self.synced < self.written:
+            self.error = self.error or self._sync()
+        elif self._thread is not None:
+            self._queue.put(_Stop())
+            self._thread.join()
+
+    def sync_now(self) -> None:
+        """Sync in the caller's thread; a failure counts as one of the thread's own, and is raised."""
+        try:
+            os.fdatasync(self._fd)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def mended(self, synced: int) -> None:
+        """Take note that all is durable up to here after a failure."""
+        self.synced = synced
+        self.error = None
+
+    def _put(self, item: Item) -> bool:
+        if self._thread is None:
+            thread = threading.Thread(target=self._serve, name="handrail-journal", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                return False
+            self._thread = thread
+        self._queue.put(item)
+        return True
+
+    def _serve(self) -> None:
+        while True:
+            items = self._collect()
+            if not self._nothing_to_sync() and (error := self._sync()) is not None:
+                self.error = error
+                self._failed()
+            waiters = [item for item in items if isinstance(item, asyncio.Future)]
+            if waiters:
+                _tell(waiters, self.error)
+            if len(waiters) < len(items) and self._do(items):
+                return
+
+    def _do(self, items: list[Item]) -> bool:
+        """Run the jobs; tell whether this was the last round."""
+        for item in items:
+            if callable(item) and self.error is None:
+                with contextlib.suppress(OSError):
+                    item()
+        return any(isinstance(item, _Stop) for item in items)
+
+    def _collect(self) -> list[Item]:
+        """Block until there is something to do; only those who wait make it hurry."""
+        items: list[Item] = [None]
+        if self._nothing_to_sync():
+            self.idle = True
+            if self._nothing_to_sync():  # asked again: the owner may have written before it saw us idle
+                items = [self._queue.get()]
+            self.idle = False
+        if items[0] is None:
+            with contextlib.suppress(queue.Empty):
+                items.append(self._queue.get(timeout=self._delay))
+        while not self._queue.empty():
+            items.append(self._queue.get())
+        return items
+
+    def _nothing_to_sync(self) -> bool:
+        return self.synced >= self.written or self.error is not None
+
+    def _sync(self) -> OSError | None:
+        target = self.written
+        try:
+            os.fdatasync(self._fd)
+            found = os.fstat(self._fd)
+        except OSError as error:
+            return error
+        if found.st_nlink == 0 or found.st_size < target:
+            return OSError(errno.ESTALE, "it was removed or cut while it was open")
+        self.synced = target
+        return None
+
+
+def _tell(waiters: list[Waiter], error: OSError | None) -> None:
+    while waiters:
+        loop = waiters[0].get_loop()
+        mine = [waiter for waiter in waiters if waiter.get_loop() is loop]
+        waiters = [waiter for waiter in waiters if waiter.get_loop() is not loop]
+        with contextlib.suppress(RuntimeError):  # a closed loop has nobody left to tell
+            loop.call_soon_threadsafe(_settle, mine, error)
+
+
+def _settle(waiters: list[Waiter], error: OSError | None) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(error)

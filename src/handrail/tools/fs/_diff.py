@@ -1,0 +1,170 @@
+"""What changed between two texts, as a unified diff that stays readable and small. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
+
+from handrail.ports import Limits, Secrets
+
+from ._excerpt import CONTEXT
+from ._text import body_of, ending_of, lines_of
+
+_AROUND = 3  # lines of context
+_COMPARED = 250_000  # pairs of lines that are compared one by one
+_ENDINGS = {"\r\n": "\r", "\r": "␍", "\n": "", "": ""}
+
+Block = tuple[int, int, int, int]  # lines a:b of one text became lines c:d of the other
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two texts: its name in the diff (None: the file is not there) and its lines."""
+
+    name: str | None
+    lines: list[str]
+    first: int = 0  # lines before these, which are the same on both sides
+
+
+def diff_texts(before: str | None, after: str | None, name: str, secrets: Secrets, limits: Limits) -> str:
+    """Show what changes from one text to another; None stands for a file that is not there."""
+    old, new = _windows(lines_of(before or ""), lines_of(after or ""), secrets)
+    one = Side(None if before is None else name, old.lines, old.first)
+    return _bounded(_written(one, Side(None if after is None else name, new.lines, new.first)), name, limits)
+
+
+def _windows(old: list[str], new: list[str], secrets: Secrets) -> tuple[Side, Side]:
+    """Keep what differs with some lines around it; hide what must be hidden, seen in the whole."""
+    start = _same(old, new)
+    end = _same(old[start:][::-1], new[start:][::-1])
+    first = max(0, start - _AROUND)
+    return tuple(_window(lines, first, len(lines) - max(0, end - _AROUND), secrets) for lines in (old, new))  # type: ignore[return-value]
+
+
+def _window(lines: list[str], first: int, last: int, secrets: Secrets) -> Side:
+    before, after = "".join(lines[max(0, first - CONTEXT) : first]), "".join(lines[last : last + CONTEXT])
+    shown = secrets.excerpt(before[-CONTEXT:], "".join(lines[first:last]), after[:CONTEXT])
+    return Side("", lines_of(shown), first)
+
+
+def _same(one: list[str], other: list[str]) -> int:
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+# ── which lines changed ──────────────────────────────────────────────────────────────────────
+
+
+def changed_blocks(old: list[str], new: list[str]) -> list[Block]:
+    """Find what changed, in time that does not run away on large texts."""
+    blocks: list[Block] = []
+    for a, b, c, d in _gaps(old, new):
+        if a == b or c == d or (b - a) * (d - c) > _COMPARED:
+            blocks += [(a, b, c, d)] if a != b or c != d else []
+            continue
+        codes = SequenceMatcher(None, old[a:b], new[c:d], autojunk=False).get_opcodes()
+        blocks += [(a + i, a + j, c + k, c + m) for tag, i, j, k, m in codes if tag != "equal"]
+    return blocks
+
+
+def _gaps(old: list[str], new: list[str]) -> Iterator[Block]:
+    """Split both texts at lines that stand once in each, in the same order: what lies between may differ."""
+    once_old = {line for line, count in Counter(old).items() if count == 1}
+    places = {line: index for index, line in enumerate(new)}
+    once = [line for line, count in Counter(new).items() if count == 1 and line in once_old]
+    if len(once) == 0:
+        yield 0, len(old), 0, len(new)
+        return
+    where = set(once)
+    pairs = [(index, places[line]) for index, line in enumerate(old) if line in where]
+    a = c = 0
+    for i, j in [*_rising(pairs), (len(old), len(new))]:
+        yield a, i, c, j
+        a, c = i + 1, j + 1
+
+
+def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest run of pairs that rise in both numbers."""
+    tops: list[int] = []
+    links: list[tuple[int, int]] = []  # index of a pair, index of the link before it
+    ends: list[int] = []
+    for index, (_, value) in enumerate(pairs):
+        at = bisect_left(tops, value)
+        tops[at : at + 1] = [value]
+        links.append((index, ends[at - 1] if at else -1))
+        ends[at : at + 1] = [len(links) - 1]
+    chain, link = [], ends[-1] if ends else -1
+    while link >= 0:
+        index, link = links[link]
+        chain.append(pairs[index])
+    return chain[::-1]
+
+
+# ── how it is written ────────────────────────────────────────────────────────────────────────
+
+
+def _written(old: Side, new: Side) -> list[str]:
+    blocks = changed_blocks(old.lines, new.lines)
+    if not blocks:
+        return []
+    lines = [_header("---", "a", old.name), _header("+++", "b", new.name)]
+    for group in _grouped(blocks, len(old.lines)):
+        lines += _hunk(old, new, group)
+    return lines
+
+
+def _header(sign: str, side: str, name: str | None) -> str:
+    return f"{sign} {side}/{name}" if name is not None else f"{sign} /dev/null"
+
+
+def _grouped(blocks: list[Block], size: int) -> Iterator[list[Block]]:
+    group = [blocks[0]]
+    for one, other in pairwise(blocks):
+        if other[0] - one[1] > 2 * _AROUND:
+            yield group
+            group = []
+        group.append(other)
+    yield group
+
+
+def _hunk(old: Side, new: Side, group: list[Block]) -> list[str]:
+    (a, _, c, _), (_, b, _, d) = group[0], group[-1]
+    lead, trail = min(_AROUND, a, c), min(_AROUND, len(old.lines) - b)
+    a, c, b, d = a - lead, c - lead, b + trail, d + trail
+    lines, at = [f"@@ -{_counted(old, a, b)} +{_counted(new, c, d)} @@"], a
+    for i, j, k, m in group:
+        lines += [_line(" ", line) for line in old.lines[at:i]]
+        lines += [_line("-", line) for line in old.lines[i:j]] + [_line("+", line) for line in new.lines[k:m]]
+        at = j
+    return lines + [_line(" ", line) for line in old.lines[at:b]]
+
+
+def _counted(side: Side, start: int, end: int) -> str:
+    return f"{side.first + start + (1 if end > start else 0)},{end - start}"
+
+
+def _line(sign: str, line: str) -> str:
+    ending = ending_of(line)
+    missing = "" if ending else "\n\\ No newline at end of file"
+    return f"{sign}{body_of(line)}{_ENDINGS[ending]}{missing}"
+
+
+def _bounded(lines: list[str], name: str, limits: Limits) -> str:
+    """Cut at whole lines; the last one says what is left out."""
+    most, room = limits.max_output_lines - 20, limits.max_output_bytes - 2000 - 2 * len(name.encode())
+    shown: list[str] = []
+    for line in lines:
+        short = _short(line, limits.max_line_chars - 60)
+        room -= len(short.encode()) + 1
+        if room < 0 or len(shown) >= most:
+            note = f'[{len(shown)} of {len(lines)} lines of this diff shown; read_file {{"path": "{name}"}} shows the file]'
+            return "\n".join([*shown, note]) + "\n"
+        shown.append(short)
+    return "".join(f"{line}\n" for line in shown)
+
+
+def _short(line: str, most: int) -> str:
+    return line if len(line) <= most else f"{line[:most]} … [{len(line) - most} more characters]"

@@ -1,0 +1,253 @@
+"""Edits of a text: each quotes what it replaces, all are found in the original, none overlap. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import Any, Literal
+
+from handrail.errors import Code, Problem
+
+from ._ladder import Match, Original
+from ._nearest import Hide, no_match
+from ._text import ending_of, fold_endings, lines_of
+
+_LISTED = 20  # places that an ambiguous match names
+_DIFFED = 1_000_000  # pairs of lines that are compared to keep what an edit leaves alone
+_TELLING = re.compile(r"\w{3}")  # what makes text more than a bracket that stands everywhere
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Text to find and text to put there."""
+
+    old: str
+    new: str
+    match: Literal["unique", "first", "all"] = "unique"
+    near_line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters of the original, and what takes their place."""
+
+    start: int
+    end: int
+    text: str
+    edit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A text after its edits."""
+
+    text: str
+    replacements: int
+    first_changed_line: int
+    matched_by: tuple[str, ...]  # one per edit
+
+
+Again = Callable[[list[Edit]], dict[str, Any]]  # the call that would make these edits
+
+
+def apply_edits(text: str, edits: list[Edit], shown: str, hide: Hide, again: Again) -> Edited:
+    """Make all edits or raise a Problem that says which one cannot be made and how to mend it."""
+    _check(edits)
+    original = Original(text)
+    found = [original.find(edit.old) for edit in edits]
+    _check_found(original, edits, found, shown, hide, again)
+    spans = [
+        Span(match.start, match.end, replacement(original, match, edit.old, edit.new), index)
+        for index, (edit, matches) in enumerate(zip(edits, found, strict=True))
+        for match in _chosen(original, edits, index, matches, shown, again)
+    ]
+    spans.sort(key=lambda span: span.start)
+    _check_overlaps(original, spans)
+    changed = [span for span in spans if text[span.start : span.end] != span.text]
+    if not changed:
+        raise Problem(Code.INVALID_ARGS, f"The edits leave {shown} as it is: each `new` says what is there already.")
+    result = "".join(_woven(text, spans))
+    return Edited(result, len(spans), original.line_at(changed[0].start), tuple(m[0].level for m in found))
+
+
+def _woven(text: str, spans: list[Span]) -> list[str]:
+    parts: list[str] = []
+    last = 0
+    for span in spans:
+        parts += (text[last : span.start], span.text)
+        last = span.end
+    return [*parts, text[last:]]
+
+
+# ── what cannot be done ──────────────────────────────────────────────────────────────────────
+
+
+def _check(edits: list[Edit]) -> None:
+    if not edits:
+        raise Problem(Code.INVALID_ARGS, "`edits` is empty; give at least one {old, new}.")
+    for index, edit in enumerate(edits):
+        if not edit.old:
+            raise Problem(
+                Code.INVALID_ARGS,
+                f"`edits.{index}.old` is empty, which would match everywhere. Quote the text to replace; to add text, "
+                "quote the line before it and repeat that line in `new`.",
+            )
+        if edit.old == edit.new:
+            raise Problem(Code.INVALID_ARGS, f"`edits.{index}`: `old` and `new` are the same.")
+        if edit.near_line is not None and (edit.match != "unique" or edit.near_line < 1):
+            raise Problem(
+                Code.INVALID_ARGS,
+                f"`edits.{index}.near_line` is a line from 1 on that picks one of several places; it does not go with "
+                f"match={edit.match!r}.",
+            )
+
+
+def _check_found(
+    original: Original, edits: list[Edit], found: list[list[Match]], shown: str, hide: Hide, again: Again
+) -> None:
+    """Refuse what is not there; tell what is missing from what was done before."""
+    done = {
+        index: line
+        for index, (edit, matches) in enumerate(zip(edits, found, strict=True))
+        if (line := _already(original, edit, matches)) is not None
+    }
+    for index, matches in enumerate(found):
+        if not matches and index not in done:
+            raise no_match(original, edits[index].old, f"edits.{index}.old", shown, hide)
+    if done:
+        left = [edit for index, edit in enumerate(edits) if index not in done]
+        places = ", ".join(f"edits.{index} at line {line}" for index, line in done.items())
+        raise Problem(
+            Code.ALREADY_APPLIED,
+            f"The new text is in {shown} already: {places}."
+            + (" Leave these out and send the others." if left else ""),
+            next_call=again(left) if left else None,
+            applied=[{"edit": index, "line": line} for index, line in done.items()],
+        )
+
+
+def _already(original: Original, edit: Edit, matches: list[Match]) -> int | None:
+    """The line where the new text stands already, in the place of the old one."""
+    if not edit.new.strip():
+        return None
+    new = fold_endings(edit.new)
+    text = fold_endings(original.text)
+    if not matches:
+        at = _bounded(text, new)
+        return None if at is None else text.count("\n", 0, at) + 1
+    old = fold_endings(edit.old)
+    added = new.replace(old, "", 1)
+    if edit.match != "unique" or len(matches) > 1 or old not in new or not _TELLING.search(added):
+        return None
+    # The old text is part of the new one: where the new one stands around it, this edit was made before.
+    at = text.find(new)
+    return None if at < 0 else text.count("\n", 0, at) + 1
+
+
+def _bounded(text: str, new: str) -> int | None:
+    """Where a text stands that is not just a part of longer words."""
+    before = r"(?<!\w)" if new[0].isalnum() else ""
+    after = r"(?!\w)" if new[-1].isalnum() else ""
+    found = re.search(before + re.escape(new) + after, text)
+    return None if found is None else found.start()
+
+
+def _chosen(
+    original: Original, edits: list[Edit], index: int, matches: list[Match], shown: str, again: Again
+) -> list[Match]:
+    edit = edits[index]
+    if edit.match == "first" or len(matches) == 1:
+        return matches[:1]
+    if edit.match == "all":
+        return _apart(matches)
+    lines = [original.line_at(match.start) for match in matches]
+    if edit.near_line is not None:
+        distances = [abs(line - edit.near_line) for line in lines]
+        nearest = min(distances)
+        if distances.count(nearest) == 1:
+            return [matches[distances.index(nearest)]]
+    named = Edit(edit.old, edit.new, "unique", lines[0])
+    listed = ", ".join(map(str, lines[:_LISTED])) + (" …" if len(lines) > _LISTED else "")
+    raise Problem(
+        Code.AMBIGUOUS_MATCH,
+        f"`edits.{index}.old` is in {shown} {len(lines)} times, at lines {listed}. Quote more of the text around it, "
+        'or choose one with `near_line`, or replace every one with match="all".',
+        next_call=again([*edits[:index], named, *edits[index + 1 :]]) if len(set(lines)) == len(lines) else None,
+        lines=lines[:_LISTED],
+        matches=len(lines),
+        matched_by=matches[0].level,
+    )
+
+
+def _apart(matches: list[Match]) -> list[Match]:
+    """Leave out what overlaps an earlier place."""
+    kept: list[Match] = []
+    for match in matches:
+        if not kept or match.start >= kept[-1].end:
+            kept.append(match)
+    return kept
+
+
+def _check_overlaps(original: Original, spans: list[Span]) -> None:
+    for one, other in pairwise(spans):
+        if other.start < one.end:
+            first, second = sorted((one.edit, other.edit))
+            raise Problem(
+                Code.INVALID_ARGS,
+                f"`edits.{first}` and `edits.{second}` overlap at line {original.line_at(other.start)}; all edits are "
+                "found in the text as it is now. Make one edit of them.",
+                edits=[first, second],
+            )
+
+
+# ── what takes its place ─────────────────────────────────────────────────────────────────────
+
+
+def replacement(original: Original, match: Match, old: str, new: str) -> str:
+    """Write the new text as it fits the place: its line endings, its indent, and lines that the edit leaves alone."""
+    there = original.text[match.start : match.end]
+    if match.level == "exact" and fold_endings(old) == fold_endings(new):
+        return new  # an edit of nothing but line endings says which ones it wants
+    ending = _ending_near(original, match)
+    if match.level == "exact" and set(map(ending_of, lines_of(new))) <= {ending, ""}:
+        return new
+    kept, given, asked = lines_of(there), lines_of(fold_endings(old)), lines_of(fold_endings(new))
+    if len(kept) != len(given) or len(given) * len(asked) > _DIFFED:
+        return "".join(_fitted(line, ending, match) for line in asked)
+    parts: list[str] = []
+    for tag, start, end, from_, to in SequenceMatcher(None, given, asked, autojunk=False).get_opcodes():
+        if tag == "equal":
+            parts += kept[start:end]
+            continue
+        # A line that takes the place of another keeps that one's ending, where a file mixes them.
+        endings = [ending_of(line) or ending for line in kept[start:end]] or [ending]
+        parts += [_fitted(line, endings[min(i, len(endings) - 1)], match) for i, line in enumerate(asked[from_:to])]
+    return "".join(parts)
+
+
+def _fitted(line: str, ending: str, match: Match) -> str:
+    body = line.removesuffix("\n")
+    if body.strip():
+        if match.shallower and not body.startswith(match.shallower):
+            raise Problem(
+                Code.NO_MATCH,
+                f"The old text stands there with {len(match.shallower)} blanks less of indent, and a line of the new "
+                f"text cannot be moved as far left: {body.strip()[:80]!r}. Quote the text with the indent it has.",
+            )
+        body = match.deeper + body[len(match.shallower) :]
+    return body + (ending if line.endswith("\n") else "")
+
+
+def _ending_near(original: Original, match: Match) -> str:
+    """The line ending at a place: in it, after it, before it; a text without any takes what it is given."""
+    for stretch in (
+        original.lines[original.line_at(match.start) - 1 : original.line_at(match.end)],
+        original.lines[original.line_at(match.start) - 2 :: -1] if original.line_at(match.start) > 1 else [],
+    ):
+        for line in stretch:
+            if ending := ending_of(line):
+                return ending
+    return "\n"

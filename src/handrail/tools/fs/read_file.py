@@ -1,0 +1,137 @@
+"""read_file: text of a file, whole or in part, whatever its size."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Annotated
+
+from pydantic import Field
+
+from handrail.errors import Code, Problem
+from handrail.ports import Limits, Secrets, Workspace
+from handrail.tool import Reads, tool
+from handrail.words import Answer, Evidence, Place, PlaceKind
+
+from ._parts import LINES, Facts, FileText, Show, Want, part_of_stream, part_of_text
+from ._standing import need_file
+from ._text import Decoded, count_lines, decode, eol_of
+
+THREADED = 1 << 20  # from this size on, work leaves the event loop
+_SIMPLE = Want()
+
+
+@tool(risk="low", max_bytes=8 * 1024 * 1024)
+async def read_file(
+    files: Workspace,
+    secrets: Secrets,
+    limits: Limits,
+    path: Reads,
+    offset: Annotated[int, Field(ge=1), "first line to show, from 1"] = 1,
+    limit: Annotated[int, Field(ge=1), "how many lines to show"] = LINES,
+    tail: Annotated[int | None, Field(ge=1), "show the last so many lines"] = None,
+    column: Annotated[int | None, Field(ge=1), "show each line from this character on; for long lines"] = None,
+    byte_offset: Annotated[int | None, Field(ge=0), "show bytes from here on instead of lines"] = None,
+    byte_limit: Annotated[int | None, Field(ge=1), "how many bytes to show, with byte_offset"] = None,
+    max_bytes: Annotated[int, Field(ge=1), "a larger file gives an excerpt"] = 5 * 1024 * 1024,
+    whole: Annotated[bool, "give all of it or fail with FILE_TOO_LARGE"] = False,
+) -> Answer[FileText]:
+    """Read a text file: lines from an offset, the last lines, or a byte range; what is cut says how to go on."""
+    if path.kind is not PlaceKind.FILE:
+        need_file(files, path, "read_file")
+    shown = path.shown
+    part = offset != 1 or tail is not None or column is not None or byte_offset is not None or byte_limit is not None
+    want = Want(offset, limit, tail, column, byte_offset, byte_limit) if part or limit != LINES else _SIMPLE
+    if part or whole:
+        _check(want, shown, whole)
+    most = min(max_bytes, limits.max_read_bytes)
+    data = await _read(files, path, most, whole)
+    if data is None:
+        answer = await part_of_stream(files, path, want, Show(shown, limits, secrets))
+        files.saw(path, answer.data.sha256, whole=False)
+        return answer
+    size = len(data)
+    if size < THREADED:
+        decoded, sha256 = decode(data, shown), hashlib.sha256(data).hexdigest()
+    else:
+        decoded, sha256 = await asyncio.to_thread(_taken_in, data, shown)
+    text = decoded.text
+    lines, eol = count_lines(text), eol_of(text)
+    fits = size <= limits.max_output_bytes and lines <= limits.max_output_lines and _narrow(text, limits)
+    if not part and fits and lines <= limit:
+        files.saw(path, sha256, whole=True)
+        return Answer(
+            FileText(text, 1, lines, lines, size, sha256, decoded.encoding, decoded.bom != b"", eol, True),
+            f"Lines 1-{lines} of {lines} of {shown}",
+            text,
+            (Evidence("file", shown, f"{size} bytes", sha256),),
+        )
+    facts = Facts(lines, size, sha256, decoded.encoding, decoded.bom, eol)
+    answer = await part_of_text(text, data, facts, want, Show(shown, limits, secrets))
+    files.saw(path, sha256, whole=answer.data.complete)
+    return _with_all(answer, text, facts) if whole else answer
+
+
+def _taken_in(data: bytes, shown: str) -> tuple[Decoded, str]:
+    return decode(data, shown), hashlib.sha256(data).hexdigest()
+
+
+async def _read(files: Workspace, path: Place, most: int, whole: bool) -> bytes | None:
+    """Read the file if it is small enough; None: stream it."""
+    if path.size <= most:
+        try:
+            return (await files.read(path, most)).data
+        except Problem as problem:
+            # It may have grown since it was resolved.
+            if problem.code is not Code.FILE_TOO_LARGE:
+                raise
+    if not whole:
+        return None
+    raise Problem(
+        Code.FILE_TOO_LARGE,
+        f"{path.shown} has {path.size} bytes, more than the {most} that may be read whole; leave `whole` out to read "
+        "it in parts.",
+        next_call={"tool": "read_file", "args": {"path": path.shown}},
+        bytes=path.size,
+        max_bytes=most,
+    )
+
+
+def _narrow(text: str, limits: Limits) -> bool:
+    """Whether no line is too long to show."""
+    most = limits.max_line_chars
+    return len(text) <= most or max(map(len, text.replace("\r", "\n").split("\n"))) <= most
+
+
+def _with_all(answer: Answer[FileText], text: str, facts: Facts) -> Answer[FileText]:
+    """Put the whole text into the data; what a model reads stays within the limits."""
+    known = facts.total_lines, facts.size, facts.sha256, facts.encoding, bool(facts.bom), facts.eol
+    data = FileText(text, 1, facts.total_lines, *known, True)
+    return Answer(data, answer.summary, answer.content, answer.evidence, answer.truncation)
+
+
+def _check(want: Want, shown: str, whole: bool) -> None:
+    """Refuse arguments that name two different parts."""
+    given = {
+        "offset": want.offset != 1,
+        "tail": want.tail is not None,
+        "byte_offset": want.byte_offset is not None,
+        "whole": whole,
+    }
+    names = [name for name, there in given.items() if there]
+    if whole and (want.column is not None or want.limit != LINES):
+        names.append("column or limit")
+    if want.byte_offset is not None and want.column is not None:
+        names.append("column")
+    if len(names) > 1:
+        raise Problem(
+            Code.INVALID_ARGS,
+            f"{' and '.join(names)} name different parts of {shown}; give one of them.",
+            next_call={"tool": "read_file", "args": {"path": shown}},
+        )
+    if want.byte_limit is not None and want.byte_offset is None:
+        raise Problem(
+            Code.INVALID_ARGS,
+            "byte_limit goes with byte_offset.",
+            next_call={"tool": "read_file", "args": {"path": shown, "byte_offset": 0, "byte_limit": want.byte_limit}},
+        )

@@ -1,0 +1,1 @@
+"""Tools that serve people, not models: they are never offered to one."""

@@ -1,0 +1,398 @@
+"""The nouns every layer speaks: plain data, no behaviour beyond naming itself, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+Json = Any  # a JSON value: None, bool, int, float, str, list or dict of the same
+
+
+class TouchKind(StrEnum):
+    """What kind of thing a call does to the world."""
+
+    FS_READ = "fs.read"
+    FS_WRITE = "fs.write"
+    FS_DELETE = "fs.delete"
+    PROC_EXEC = "proc.exec"
+    NET_CONNECT = "net.connect"
+    GIT_WRITE = "git.write"
+    MEMORY_WRITE = "memory.write"
+    TOOL_USE = "tool.use"
+
+
+class Decision(IntEnum):
+    """Ordered so that merging is `max`."""
+
+    ALLOW = 0
+    ASK = 1
+    DENY = 2
+
+    @property
+    def word(self) -> str:
+        """Name it as settings and journals do."""
+        return self.name.lower()
+
+
+class Risk(StrEnum):
+    """How much harm a tool can do; it chooses the default decision."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class Scope(IntEnum):
+    """How far a grant reaches; ordered so that limiting is `min`."""
+
+    NONE = 0
+    CALL = 1
+    RUN = 2
+    SESSION = 3
+
+    @property
+    def word(self) -> str:
+        """Name it as settings and journals do."""
+        return self.name.lower()
+
+
+class Mode(StrEnum):
+    """Whether a person can be asked."""
+
+    INTERACTIVE = "interactive"
+    HEADLESS = "headless"
+
+
+class Status(StrEnum):
+    """How a call ended, in one word."""
+
+    OK = "ok"
+    FAILED = "failed"
+    DENIED = "denied"
+    PENDING = "pending"
+
+
+class PlaceKind(StrEnum):
+    """What stands at a path."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    LINK = "link"
+    OTHER = "other"
+    MISSING = "missing"
+
+
+class How(StrEnum):
+    """The manner of a write or delete, where the default decision depends on it."""
+
+    PLAIN = ""
+    REPLACE = "replace"  # a whole file takes the place of whatever is there
+    EDIT = "edit"  # part of a file changes, or something is appended
+    MOVE = "move"  # the source of a move: what leaves stands at the target afterwards
+    UNDO = "undo"  # puts back what a recorded call changed
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """One folder that a run may touch."""
+
+    name: str  # "workspace", "run", or the folder's own path
+    path: str  # absolute and canonical
+    writable: bool
+
+    def shown(self, path: str) -> str:
+        """Write a path beneath this root the way a caller would ask for it."""
+        if self.name == "workspace":
+            return path or "."
+        if self.name.startswith("run"):
+            return f"{self.name}/{path}" if self.name != "run:" else f"run:{path}"
+        return f"{self.path}/{path}" if path else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A resolved path: canonical beneath its root, and what stood there when it was resolved."""
+
+    root: Root
+    path: str  # canonical, relative to the root, "" for the root itself
+    kind: PlaceKind
+    asked: str = ""  # as the caller wrote it
+    size: int = 0
+    mtime_ns: int = 0
+    inode: int = 0
+    links: int = 1
+
+    @property
+    def shown(self) -> str:
+        """The path as a caller would ask for it."""
+        return self.root.shown(self.path)
+
+    @property
+    def absolute(self) -> str:
+        """The path in the machine's own terms; for people and for matching, never for opening."""
+        return f"{self.root.path}/{self.path}" if self.path else self.root.path
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One thing a call will do to the world: the unit that policy judges."""
+
+    kind: TouchKind
+    target: str  # path as asked, command words, `host:port`, or a name
+    deep: bool = False  # reaches all that lies below
+    how: How = How.PLAIN
+    follow: bool = True  # a link at the end of the path is followed
+    confirmed: bool = True  # False: the call lacks the `confirm` its tool demands
+    place: Place | None = None  # filled by workspace.resolve for fs touches
+    below: tuple[str, ...] | None = None  # what lies below a folder that is deleted or moved, as paths beneath its root
+    words: tuple[str, ...] = ()  # the argument list of a proc.exec touch
+    unsafe: bool = False  # net.connect: another method than GET or HEAD
+
+    @property
+    def shown(self) -> str:
+        """The target after resolving, as people and rules know it."""
+        return self.place.shown if self.place is not None else self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one source of policy says about one touch."""
+
+    source: str  # builtin | confine | enablement | skills | permissions | rules | defaults | grants
+    rule: str  # "builtin.key-material", "rules.3", "defaults.workspace-read"
+    decision: Decision
+    why: str = ""
+    where: str = ""  # "handrail.toml:14"
+    touch: int = 0  # index into the call's touches
+    code: str = "POLICY_DENIED"  # the error code if this finding decides
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The strictest finding over all touches, and all findings."""
+
+    decision: Decision
+    findings: tuple[Finding, ...]
+    excluded: tuple[Exclusion, ...] = ()
+    scope: Scope = Scope.CALL  # the widest scope that may be granted
+    grant: str | None = None  # id of the grant that lifted an ask
+
+    @property
+    def deciding(self) -> Finding:
+        """The finding that made the decision: the first of the strictest."""
+        return max(self.findings, key=lambda finding: finding.decision)
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """What a deep read must leave out: a glob beneath a root, and the rule that says so."""
+
+    pattern: str
+    rule: str
+    root: str = ""  # name of the root; empty: every root
+    except_for: tuple[str, ...] = ()
+    any_case: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """An approval on record."""
+
+    id: str
+    request: str
+    scope: Scope
+    tool: str
+    digest: str  # of the exact call; decides for scope `call`
+    touches: tuple[tuple[str, str], ...]  # (kind, target) pairs covered by wider scopes; targets may be patterns
+    run_id: str
+    expires: float  # wall clock
+    uses_left: int | None = None
+    given_by: str = ""
+    given_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to use a tool."""
+
+    tool: str
+    args: Mapping[str, Json]
+    id: str = ""
+    version: str | None = None
+    caller: str = "python"
+    trace_id: str = ""
+    idempotency_key: str | None = None
+    skill: str | None = None
+    permissions: frozenset[str] | None = None
+    approval: str | None = None  # replay of a request on record
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What proves an outcome."""
+
+    type: str  # file | process | http | tool
+    ref: str
+    summary: str
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A file in the run's folder that holds what an outcome could not."""
+
+    ref: str
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing a call changed, with what undo needs."""
+
+    path: str  # as shown
+    op: str  # create | replace | delete | move | mkdir | rmdir
+    before: str | None = None  # sha256 of what was there
+    after: str | None = None
+    mode: int | None = None  # permission bits before
+    source: str | None = None  # where a moved thing came from
+    link: str | None = None  # target of a deleted link
+    kept: bool = True  # the pre-image is on record
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """What was shown, of how much, and how to get the rest."""
+
+    by: str  # lines | bytes | entries
+    shown: int
+    total: int | None
+    next_cursor: str | None = None
+    ref: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """What a tool hands back when its data alone does not say enough."""
+
+    data: T
+    summary: str = ""
+    content: str | None = None  # what the model reads; default: the data as JSON
+    evidence: tuple[Evidence, ...] = ()
+    truncation: Truncation | None = None
+    refs: tuple[Ref, ...] = ()
+    commands: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """A problem as an outcome tells it."""
+
+    code: str
+    error_class: str
+    message: str
+    details: Mapping[str, Json] = field(default_factory=dict)
+    retryable: bool = False
+    next_call: Mapping[str, Json] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The one result envelope of every call."""
+
+    call_id: str
+    tool: str
+    version: str
+    status: Status
+    summary: str
+    content: str
+    data: Json
+    error: ErrorInfo | None
+    evidence: tuple[Evidence, ...]
+    changes: tuple[Change, ...] = ()
+    commands: tuple[str, ...] = ()
+    refs: tuple[Ref, ...] = ()
+    truncation: Truncation | None = None
+    redacted: bool = False
+    decision: str = "allow"
+    scope: str = "none"
+    rules: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    duration_ms: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the tool did what was asked."""
+        return self.status is Status.OK
+
+    def to(self, dialect: str = "native") -> dict[str, Json]:
+        """Give a dialect's envelope; `native` is the one there is."""
+        if dialect != "native":
+            raise ValueError(f"no dialect {dialect!r}; there is: native")
+        return self.to_dict()
+
+    def to_dict(self) -> dict[str, Json]:
+        """Give the envelope of `contracts`: plain JSON values."""
+        return {
+            "call_id": self.call_id,
+            "tool": self.tool,
+            "version": self.version,
+            "status": self.status.value,
+            "ok": self.ok,
+            "summary": self.summary,
+            "content": self.content,
+            "data": self.data,
+            "error": None if self.error is None else _error(self.error),
+            "artifacts": {
+                "files_changed": [change.path for change in self.changes],
+                "commands_run": list(self.commands),
+                "refs": [{"ref": ref.ref, "sha256": ref.sha256, "bytes": ref.bytes} for ref in self.refs],
+            },
+            "evidence": [
+                {"type": item.type, "ref": item.ref, "summary": item.summary, "sha256": item.sha256}
+                for item in self.evidence
+            ],
+            "truncation": None if self.truncation is None else _truncation(self.truncation),
+            "redacted": self.redacted,
+            "policy": {"decision": self.decision, "scope": self.scope, "rules": list(self.rules)},
+            "warnings": list(self.warnings),
+            "duration_ms": self.duration_ms,
+        }
+
+
+def _error(error: ErrorInfo) -> dict[str, Json]:
+    return {
+        "code": error.code,
+        "class": error.error_class,
+        "message": error.message,
+        "details": dict(error.details),
+        "retryable": error.retryable,
+        "next_call": None if error.next_call is None else dict(error.next_call),
+    }
+
+
+def _truncation(cut: Truncation) -> dict[str, Json]:
+    return {
+        "by": cut.by,
+        "shown": cut.shown,
+        "total": cut.total,
+        "next_cursor": cut.next_cursor,
+        "ref": cut.ref,
+    }
+
+
+# A touch of these kinds alone changes nothing in the world.
+READ_ONLY = frozenset({TouchKind.TOOL_USE, TouchKind.FS_READ})
+
+
+def changes_world(touch: Touch) -> bool:
+    """Whether a call with this touch must be durable in the journal before it acts."""
+    if touch.kind is TouchKind.NET_CONNECT:
+        return touch.unsafe
+    return touch.kind not in READ_ONLY

@@ -1,0 +1,154 @@
+"""Open and rename beneath a directory handle, following no link. The only module that speaks to the kernel by number.
+
+Every path here is relative to a handle. A link anywhere in it is ELOOP (or ENOTDIR when walking), leaving the
+handle is EXDEV: nothing outside is ever opened, created or truncated first and checked afterwards.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Literal
+
+Opener = Callable[[int, str, int, int], int]  # handle, path, flags, mode -> descriptor
+OpenerName = Literal["auto", "openat2", "walk"]
+
+_OPENAT2 = 437  # the same number on every Linux architecture but alpha
+_NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x01, 0x02, 0x04, 0x08
+_CONFINED = _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS
+_RETRIES = 128  # the kernel answers EAGAIN while an unrelated rename disturbs its lookup
+
+RENAME_NOREPLACE = 1
+RENAME_EXCHANGE = 2
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_syscall = _libc["syscall"]  # by item: a function object of our own, without anyone else's argument types
+_syscall.restype = ctypes.c_long
+_open_how = ctypes.c_uint64 * 3  # flags, mode, resolve
+_how_size = ctypes.c_size_t(24)
+
+
+@cache
+def _how(flags: int, mode: int, resolve: int) -> tuple[ctypes.Array[ctypes.c_uint64], ctypes.c_void_p]:
+    """Build the argument block once for each use: it is never written to, so threads share it."""
+    block = _open_how(flags | os.O_CLOEXEC, mode, resolve)
+    return block, ctypes.c_void_p(ctypes.addressof(block))
+
+
+def openat2(dir_fd: int, path: str, flags: int, mode: int = 0, *, resolve: int = _CONFINED) -> int:
+    """Open by one system call; raise OSError where a link or `..` would be needed to get there."""
+    if "\0" in path:
+        raise OSError(errno.EINVAL, "a path cannot hold NUL", path)  # ctypes would silently cut there
+    name = os.fsencode(path)
+    how = _how(flags, mode, resolve)[1]
+    for _ in range(_RETRIES):
+        fd: int = _syscall(_OPENAT2, dir_fd, name, how, _how_size)
+        if fd >= 0:
+            return fd
+        code = ctypes.get_errno()
+        if code not in (errno.EAGAIN, errno.EINTR):
+            break
+    raise OSError(code, os.strerror(code), path)
+
+
+def open_fast(dir_fd: int, path: str, flags: int, mode: int = 0) -> int:
+    """Open beneath a handle with openat2; one name needs no more than O_NOFOLLOW."""
+    if "/" in path:
+        return openat2(dir_fd, path, flags, mode)
+    return _open_name(dir_fd, path, flags, mode)
+
+
+def open_walking(dir_fd: int, path: str, flags: int, mode: int = 0) -> int:
+    """Open beneath a handle name by name, for kernels and containers without openat2."""
+    if "/" not in path:
+        return _open_name(dir_fd, path, flags, mode)
+    *folders, last = path.split("/")
+    if "" in folders or not last:
+        raise OSError(errno.EXDEV, "not a path beneath the folder", path)
+    here = dir_fd
+    try:
+        for name in folders:
+            below = _open_name(here, name, HANDLE | os.O_DIRECTORY, 0)
+            if here != dir_fd:
+                os.close(here)
+            here = below
+        return _open_name(here, last, flags, mode)
+    finally:
+        if here != dir_fd:
+            os.close(here)
+
+
+def _open_name(dir_fd: int, name: str, flags: int, mode: int) -> int:
+    if name == "..":
+        raise OSError(errno.EXDEV, "leaves the folder", name)
+    return os.open(name or ".", flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=dir_fd)
+
+
+def choose(name: OpenerName) -> Opener:
+    """Give the way to open beneath a handle; `auto` takes openat2 where a real try of it works."""
+    if name == "openat2" or (name == "auto" and has_openat2()):
+        return open_fast
+    return open_walking
+
+
+@cache
+def has_openat2() -> bool:
+    """Try it: containers forbid it by seccomp, whatever the kernel's version says."""
+    handle = os.open("/", HANDLE | os.O_DIRECTORY)
+    try:
+        os.close(openat2(handle, ".", HANDLE))
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def open_same_mount(dir_fd: int, name: str) -> int:
+    """Open a folder by one name unless another file system or a bind mount begins there (EXDEV)."""
+    if has_openat2():
+        return openat2(dir_fd, name, FOLDER, resolve=_CONFINED | _NO_XDEV)
+    fd = _open_name(dir_fd, name, FOLDER, 0)
+    if os.fstat(fd).st_dev != os.fstat(dir_fd).st_dev:
+        os.close(fd)
+        raise OSError(errno.EXDEV, "a mount point", name)
+    return fd
+
+
+def rename(source_fd: int, source: str, target_fd: int, target: str, flags: int) -> None:
+    """Rename one name to one name with NOREPLACE or EXCHANGE; EINVAL or ENOSYS where the file system cannot."""
+    _check_name(source)
+    _check_name(target)
+    code = _renameat2(source_fd, os.fsencode(source), target_fd, os.fsencode(target), flags)
+    if code != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), source, None, target)
+
+
+def _check_name(name: str) -> None:
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise OSError(errno.EINVAL, "not a single name", name)
+
+
+def _missing_renameat2(*_: object) -> int:
+    ctypes.set_errno(errno.ENOSYS)
+    return -1
+
+
+def _find_renameat2() -> Callable[..., int]:
+    try:
+        function = _libc["renameat2"]
+    except AttributeError:
+        return _missing_renameat2
+    function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    function.restype = ctypes.c_int
+    found: Callable[..., int] = function
+    return found
+
+
+_renameat2 = _find_renameat2()

@@ -1,0 +1,215 @@
+"""The workspace of one call: what tools get. Opens only what was judged, records what it changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+
+from handrail.errors import Code, Problem
+from handrail.policy.patterns import excluded as find_excluded
+from handrail.ports import Content, Listing, Stat
+from handrail.words import Change, Exclusion, Place, PlaceKind, Root
+from handrail.workspace import folders, listing, moving, reading, removing, restoring, writing
+from handrail.workspace.access import READ, Access, not_a_file, problem_of
+from handrail.workspace.exclude import leaves_out
+from handrail.workspace.near import near
+from handrail.workspace.resolve import kind_of
+from handrail.workspace.threads import Brake, Threads
+
+_INLINE = reading.INLINE_BYTES
+_FILE = PlaceKind.FILE
+Changes = list[Change]  # `list` is a method below
+Names = list[str]
+
+
+class BoundFiles:
+    """One call's workspace, with what it did."""
+
+    __slots__ = ("_access", "_excluded", "_seen", "_threads", "bytes_read", "bytes_written", "call_id", "changes", "saw_whole")
+
+    def __init__(
+        self, access: Access, threads: Threads, seen: dict[str, str], call_id: str, excluded: Sequence[Exclusion]
+    ) -> None:
+        self._access = access
+        self._threads = threads
+        self._seen = seen
+        self._excluded = excluded
+        self.call_id = call_id
+        self.changes: Changes = []
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self.saw_whole: dict[str, str] | None = None  # shown path -> sha256, for the journal
+
+    # ── reading ──
+
+    async def read(self, place: Place, max_bytes: int) -> Content:
+        """Read a regular file whole; FILE_TOO_LARGE over `max_bytes`, NOT_FOUND (with near names), NOT_A_FILE."""
+        try:
+            fd = self._access.open(place, READ)
+        except OSError as error:
+            raise self._problem(error, place, "read") from None
+        try:
+            status = os.fstat(fd)
+            if kind_of(status.st_mode) is not _FILE:
+                raise not_a_file(place, kind_of(status.st_mode))
+            size = status.st_size
+            if size > max_bytes:
+                raise reading.too_large(place, size, max_bytes)
+            if size > _INLINE:
+                data = await self._threads.run(Brake(), reading.read_on, fd, b"", max_bytes)
+            else:
+                data = os.read(fd, size + 1)
+                if len(data) != size or not size:  # it grows, it shrinks, or its size says nothing as in /proc
+                    data = reading.read_on(fd, data, max_bytes)
+            if len(data) != size:
+                status = os.fstat(fd)
+                if len(data) > max_bytes:
+                    raise reading.too_large(place, max(len(data), status.st_size), max_bytes)
+        except OSError as error:
+            raise self._problem(error, place, "read") from None
+        finally:
+            os.close(fd)
+        self.bytes_read += len(data)
+        return Content(data, reading.stat_of(status))
+
+    def open(self, place: Place) -> reading.FileStream:
+        """Open a regular file to stream it, whatever its size; use it as `async with`."""
+        return reading.FileStream(self._access, self._threads, place, self._count_read)
+
+    def _count_read(self, size: int) -> None:
+        self.bytes_read += size
+
+    async def stat(self, place: Place) -> Stat:
+        """Look at a thing itself; a link is not followed."""
+        try:
+            return reading.look(self._access, place)
+        except OSError as error:
+            raise self._problem(error, place, "read") from None
+
+    async def list(
+        self, place: Place, *, depth: int, hidden: bool, ignore: Sequence[str] = (), limit: int = 100_000
+    ) -> Listing:
+        """List what lies below, each folder followed by what lies in it; exclusions are counted as protected."""
+        brake = Brake()
+        base = f"{place.path}/" if place.path else ""
+        leaves = leaves_out(self._excluded, place.root)
+        walk = listing.Walk(base, hidden, listing.ignoring(ignore), limit, leaves, brake)
+        try:
+            folder = listing.open_folder(self._access, place)
+            try:
+                if depth == 1 and os.fstat(folder).st_size <= listing.QUICK_FOLDER_BYTES:
+                    return listing.listed(folder, walk, depth)
+                return await self._threads.run(brake, listing.listed, folder, walk, depth)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise self._problem(error, place, "listed") from None
+        except Problem as problem:
+            raise self._with_near(problem, place) from None
+
+    # ── changing ──
+
+    async def write(
+        self, place: Place, data: bytes, *, expected_sha256: str | None, mkdirs: bool = True, exclusive: bool = False
+    ) -> Change:
+        """Put `data` there atomically and durably, keeping mode bits and a pre-image; STALE_FILE and no change
+        where something else than `expected_sha256` is found, also at the very moment of replacing."""
+        order = writing.Order(data, expected_sha256, mkdirs, exclusive, ours=self._changed(place))
+        brake = Brake()
+
+        def record(change: Change) -> None:
+            self._record(change)
+            self.bytes_written += 0 if change.op == "mkdir" else len(data)
+
+        return await self._threads.run(brake, writing.write, self._access, place, order, record, brake)
+
+    async def delete(self, place: Place, *, recursive: bool, expected_sha256: str | None = None) -> Changes:
+        """Remove a file, link or folder, keeping pre-images."""
+        brake, first = Brake(), len(self.changes)
+        work = partial(
+            removing.delete,
+            recursive=recursive,
+            expected=expected_sha256,
+            excluded=partial(self._is_excluded, place.root),
+            record=self._record,
+            brake=brake,
+        )
+        try:
+            await self._threads.run(brake, work, self._access, place)
+        except Problem as problem:
+            raise self._with_near(problem, place) from None
+        return self.changes[first:]
+
+    async def move(self, source: Place, target: Place, *, overwrite: bool) -> Changes:
+        """Rename, also between roots; never over something unless `overwrite`."""
+        brake, first = Brake(), len(self.changes)
+        ours = {change.path for change in self.changes}
+        work = partial(moving.move, overwrite=overwrite, ours=ours, record=self._record, brake=brake)
+        try:
+            await self._threads.run(brake, work, self._access, source, target)
+        except Problem as problem:
+            raise self._with_near(problem, source) from None
+        return self.changes[first:]
+
+    async def make_dir(self, place: Place) -> Changes:
+        """Make a folder and its parents; one that is there already is no change."""
+        first = len(self.changes)
+        await self._threads.run(Brake(), folders.make, self._access, place, self._record)
+        return self.changes[first:]
+
+    async def restore(self, place: Place, change: Change, data: bytes | None) -> Changes:
+        """Put back what a recorded change took away; STALE_FILE where it was changed since. Not for moves."""
+        brake, first = Brake(), len(self.changes)
+        await self._threads.run(brake, restoring.restore, self._access, place, change, data, self._record, brake)
+        return self.changes[first:]
+
+    def _record(self, change: Change) -> None:
+        """Take down what was done, at once: also when nobody waits for the call any more."""
+        self.changes.append(change)
+        if change.op in ("create", "replace") and change.after and self._seen.get(change.path) == change.before:
+            self._seen[change.path] = change.after  # who knew the old text whole knows the new one
+        elif change.op in ("delete", "move"):
+            self._seen.pop(change.path if change.op == "delete" else change.source or "", None)
+
+    def _changed(self, place: Place) -> bool:
+        if place.kind is not PlaceKind.MISSING or not self.changes:
+            return False
+        shown = place.shown
+        return any(change.path == shown for change in self.changes)
+
+    # ── what a call knows ──
+
+    def saw(self, place: Place, sha256: str, *, whole: bool) -> None:
+        """Remember that this run read the file (whole or in part) with this hash."""
+        if whole:
+            shown = place.shown
+            if self._seen.get(shown) != sha256:
+                self._seen[shown] = sha256
+                self.saw_whole = {**(self.saw_whole or {}), shown: sha256}
+
+    def seen(self, place: Place) -> str | None:
+        """The hash this run last read the whole file with."""
+        return self._seen.get(place.shown)
+
+    def near(self, place: Place) -> Names:
+        """Names near a missing one, as a caller would ask for them; never an excluded one."""
+        return near(self._access, place, leaves_out(self._excluded, place.root))
+
+    def excluded(self, place: Place, below: str = "") -> bool:
+        """Whether the call's verdict excludes what lies at `below` beneath `place`."""
+        path = f"{place.path}/{below}".strip("/") if below else place.path
+        return self._is_excluded(place.root, path)
+
+    def _is_excluded(self, root: Root, path: str) -> bool:
+        return bool(self._excluded) and find_excluded(self._excluded, root, path) is not None
+
+    def _problem(self, error: OSError, place: Place, doing: str) -> Problem:
+        return self._with_near(problem_of(error, place, doing), place)
+
+    def _with_near(self, problem: Problem, place: Place) -> Problem:
+        """Name what may have been meant, where nothing was found."""
+        if problem.code is Code.NOT_FOUND and "near" not in problem.details and (names := self.near(place)):
+            problem.details["near"] = names
+            problem.message = f"{problem.message} Near: {', '.join(names)}"
+        return problem

@@ -1,0 +1,238 @@
+"""Calls that change the same files queue: within the process by path, between processes by byte-range locks.
+
+Everyone takes the root first (shared for a single path, alone for a call that reaches below), then the paths in
+sorted order: no two calls can wait for each other in a circle. Between processes a path is one byte of the root's
+lock file, at an offset made of its hash. These locks belong to the open file, so they end with it whatever happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import hashlib
+import os
+import struct
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from handrail.errors import Code, Problem
+from handrail.words import Touch, TouchKind
+
+_FIRST_SLEEP, _LAST_SLEEP = 0.002, 0.02
+_ROOT, _TURNSTILE, _PATHS = 0, 1, 2  # byte 0, byte 1, and where the bytes of paths begin
+_CHANGING = (TouchKind.FS_WRITE, TouchKind.FS_DELETE)
+_WHOLE = ""
+
+Key = tuple[str, str]  # path of the root, path beneath it; an empty one stands for the whole root
+Wish = tuple[Key, bool]  # what to take, and whether alone
+
+
+def wishes_of(touches: Sequence[Touch]) -> list[Wish]:
+    """What a call must take, in the order that everyone keeps to."""
+    roots: dict[str, bool] = {}
+    paths: set[Key] = set()
+    for touch in touches:
+        if touch.kind in _CHANGING and touch.place is not None:
+            root, path = touch.place.root.path, touch.place.path
+            deep = touch.deep or not path
+            roots[root] = roots.get(root, False) or deep
+            if not deep:
+                paths.add((root, path))
+    return [
+        *(((root, _WHOLE), alone) for root, alone in sorted(roots.items())),
+        *((key, True) for key in sorted(paths)),
+    ]
+
+
+class Gate:
+    """One thing to hold: by many together or by one alone, first come first served."""
+
+    __slots__ = ("_alone", "_holders", "_waiting")
+
+    def __init__(self) -> None:
+        self._alone = False
+        self._holders = 0
+        self._waiting: deque[tuple[asyncio.Future[None], bool]] = deque()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody holds it or waits for it."""
+        return not self._holders and not self._waiting
+
+    def try_enter(self, alone: bool) -> bool:
+        """Enter if that is possible at once."""
+        if self._waiting or not self._fits(alone):
+            return False
+        self._holders += 1
+        self._alone = alone
+        return True
+
+    async def enter(self, alone: bool) -> None:
+        """Wait until it is our turn; cancelling leaves the queue."""
+        if self.try_enter(alone):
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((turn, alone))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.leave()  # our turn came in the same moment: pass it on
+            else:
+                self._waiting.remove((turn, alone))
+                self._wake()
+            raise
+
+    def leave(self) -> None:
+        """Let the next ones in."""
+        self._holders -= 1
+        self._wake()
+
+    def _fits(self, alone: bool) -> bool:
+        return not self._holders or not (alone or self._alone)
+
+    def _wake(self) -> None:
+        while self._waiting and self._fits(self._waiting[0][1]):
+            turn, alone = self._waiting.popleft()
+            if turn.cancelled():
+                continue
+            self._holders += 1
+            self._alone = alone
+            turn.set_result(None)
+
+
+class Locks:
+    """The queues of one workspace."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._gates: dict[Key, Gate] = {}
+
+    def hold(self, touches: Sequence[Touch]) -> Hold | Free:
+        """Give what a call holds while it acts; nothing for one that changes no file."""
+        wishes = wishes_of(touches)
+        return Hold(self, wishes) if wishes else FREE
+
+    async def enter(self, key: Key, alone: bool) -> None:
+        """Queue within the process."""
+        gate = self._gates.get(key)
+        if gate is None:
+            gate = self._gates[key] = Gate()
+        try:
+            await gate.enter(alone)
+        except asyncio.CancelledError:
+            if gate.idle:
+                self._gates.pop(key, None)
+            raise
+
+    def leave(self, key: Key) -> None:
+        """Leave, and forget a gate that nobody wants."""
+        gate = self._gates[key]
+        gate.leave()
+        if gate.idle:
+            del self._gates[key]
+
+    def open_file(self, root: str) -> int | None:
+        """Open the lock file of a root; every holder has its own."""
+        if self._folder is None:
+            return None
+        path = self._folder / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.lock"
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            try:
+                return os.open(path, flags, 0o600)
+            except FileNotFoundError:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                return os.open(path, flags, 0o600)
+        except OSError as error:
+            text = f"The lock that keeps two processes apart cannot be opened: {error.strerror}. Nothing was changed."
+            raise Problem(Code.IO_ERROR, text, errno=error.errno) from None
+
+
+class Free:
+    """Holds nothing."""
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+
+FREE = Free()
+
+
+class Hold:
+    """What one call holds."""
+
+    __slots__ = ("_entered", "_files", "_locks", "_wishes")
+
+    def __init__(self, locks: Locks, wishes: list[Wish]) -> None:
+        self._locks = locks
+        self._wishes = wishes
+        self._entered: list[Key] = []
+        self._files: dict[str, int] = {}
+
+    async def __aenter__(self) -> None:
+        try:
+            for key, alone in self._wishes:
+                await self._locks.enter(key, alone)
+                self._entered.append(key)
+            for key, alone in self._wishes:
+                await self._lock(key, alone)
+        except BaseException:
+            self._release()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        while self._files:
+            os.close(self._files.popitem()[1])
+        while self._entered:
+            self._locks.leave(self._entered.pop())
+
+    async def _lock(self, key: Key, alone: bool) -> None:
+        root, path = key
+        if path != _WHOLE:
+            if root in self._files:
+                await _take(self._files[root], _offset(path), alone=True)
+            return
+        fd = self._locks.open_file(root)
+        if fd is None:
+            return
+        self._files[root] = fd
+        # Who wants the root alone keeps the turnstile while it waits, so that newcomers cannot pass for ever.
+        await _take(fd, _TURNSTILE, alone=alone)
+        await _take(fd, _ROOT, alone=alone)
+        _set(fd, fcntl.F_UNLCK, _TURNSTILE)
+
+
+def _offset(path: str) -> int:
+    number = int.from_bytes(hashlib.sha256(os.fsencode(path)).digest()[:8], "big")
+    return _PATHS + (number >> 2)
+
+
+def _set(fd: int, kind: int, offset: int) -> None:
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, offset, 1, 0))
+
+
+async def _take(fd: int, offset: int, *, alone: bool) -> None:
+    kind = fcntl.F_WRLCK if alone else fcntl.F_RDLCK
+    pause = _FIRST_SLEEP
+    while True:
+        try:
+            _set(fd, kind, offset)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                text = (
+                    f"The lock that keeps two processes apart cannot be taken: {error.strerror}. Nothing was changed."
+                )
+                raise Problem(Code.IO_ERROR, text, errno=error.errno) from None
+        else:
+            return
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, _LAST_SLEEP)

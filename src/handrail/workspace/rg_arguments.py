@@ -1,0 +1,89 @@
+"""ripgrep's arguments for a query. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from handrail.queries import FileQuery, TextQuery
+from handrail.words import Exclusion, Place
+
+# No settings, no links, no colours; git's rules alone, and also where there is no repository.
+_ALWAYS = (
+    "--no-config",
+    "--no-follow",
+    "--color=never",
+    "--no-ignore-messages",
+    "--no-ignore-dot",
+    "--no-ignore-global",
+    "--no-require-git",
+)
+_SAFE_GLOB = re.compile(r"/?[\w.*?@+~ -]+(?:/[\w.*?@+~ -]+)*/?")
+_PREFILTER = re.compile(r"[\w.*?@+~-]+")
+
+
+def of_walk(place: Place, query: FileQuery | TextQuery, exclusions: Sequence[Exclusion]) -> list[str]:
+    """Say where to walk: hidden files, ignore rules, names, and the protecting globs last."""
+    argv = [*_ALWAYS]
+    ignores = True
+    if isinstance(query, FileQuery):
+        ignores = query.respect_ignore
+        if query.depth is not None and not query.folders:
+            argv.append(f"--max-depth={query.depth}")
+    if query.hidden:
+        argv.append("--hidden")
+    if not ignores:
+        argv.append("--no-ignore")
+    if isinstance(query, TextQuery) and query.type is not None:
+        argv.append(f"--type={query.type}")
+    elif _PREFILTER.fullmatch(query.name_glob) and query.name_glob.strip("*"):
+        # A type narrows by name without overriding ignore rules, as a glob would.
+        argv += [f"--type-add=wanted:{query.name_glob}", "--type=wanted"]
+    if ignores and query.hidden:
+        argv.append("--glob=!.git")
+    argv += protections(place, exclusions)
+    return argv
+
+
+def protections(place: Place, exclusions: Sequence[Exclusion]) -> Iterator[str]:
+    """Keep the walk out of what is excluded; what a glob cannot say exactly is left to the check of each entry."""
+    for item in exclusions:
+        if item.except_for or (item.root and item.root != place.root.name) or not _SAFE_GLOB.fullmatch(item.pattern):
+            continue
+        glob = _from_here(item.pattern.rstrip("/"), place.path)
+        if glob is not None:
+            yield f"--{'iglob' if item.any_case else 'glob'}=!{glob}"
+
+
+def _from_here(pattern: str, folder: str) -> str | None:
+    if not pattern.startswith("/"):
+        return f"**/{pattern}"
+    if not folder:
+        return pattern
+    return pattern[len(folder) + 1 :] if pattern.startswith(f"/{folder}/") else None
+
+
+def of_files(query: FileQuery) -> list[str]:
+    """Say that names alone are wanted."""
+    return ["--files", "--null", "--no-messages"]
+
+
+def of_text(query: TextQuery) -> list[str]:
+    """Say what to look for; each line comes with its path, number, column and offset."""
+    argv = ["--no-mmap", "--null", "--with-filename", "--no-heading"]
+    if query.mode == "content":
+        argv += ["--line-number", "--column", "--byte-offset", "--no-context-separator"]
+        argv += [f"--max-columns={query.max_chars}", "--max-columns-preview"]
+        if query.context:
+            argv.append(f"--context={query.context}")
+        if query.per_file is not None:
+            argv.append(f"--max-count={query.per_file}")
+    else:
+        argv.append("--files-with-matches" if query.mode == "files" else "--count")
+    if query.literal:
+        argv.append("--fixed-strings")
+    if query.ignore_case:
+        argv.append("--ignore-case")
+    if query.multiline:
+        argv.append("--multiline")
+    return argv

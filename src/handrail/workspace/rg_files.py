@@ -1,0 +1,127 @@
+"""Lists of names from ripgrep: taken up, filtered entry by entry, and looked up again through handles."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable
+
+from handrail.workspace.rg_output import Keeper, order
+
+OpenFolder = Callable[[str], int]  # a path below the place searched ("": itself) -> descriptor
+_FEW = 8  # names of one folder that are cheaper to look up one by one than by reading the folder
+
+
+class Names:
+    """Takes up NUL-ended names until there are enough."""
+
+    def __init__(self, keeper: Keeper, *, limit: int, after: str = "") -> None:
+        self.found: list[str] = []
+        self.more = False
+        self._keeper = keeper
+        self._limit = limit
+        self._after = order(os.fsencode(after))
+        self._rest = b""
+
+    def feed(self, data: bytes) -> bool:
+        """Take what was printed; True when there is enough."""
+        whole, _, self._rest = (self._rest + data).rpartition(b"\0")
+        names = os.fsdecode(whole).split("\0")
+        if self._after:
+            names = [name for name in names if order(os.fsencode(name)) > self._after]
+        self.found += self._keeper.keeps(names)
+        if len(self.found) > self._limit:
+            del self.found[self._limit :]
+            self.more = True
+        return self.more
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def sorted_names(data: bytes) -> bytes:
+    """Put names into the order of `--sort path`."""
+    names = data.split(b"\0")[:-1]
+    return b"".join(name + b"\0" for name in sorted(names, key=order))
+
+
+def by_folder(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Group paths by the folder they are in, keeping their order."""
+    folders: dict[str, list[str]] = {}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        names = folders.get(folder)
+        if names is None:
+            folders[folder] = [name]
+        else:
+            names.append(name)
+    return folders
+
+
+def really_there(paths: list[str], open_folder: OpenFolder) -> list[str]:
+    """Keep the paths that lead to something without a link on the way: the walk could have been led elsewhere."""
+    missing: set[str] = set()
+    for folder, names in by_folder(paths).items():
+        missing.update(f"{folder}/{name}" if folder else name for name in _absent(folder, names, open_folder))
+    return [path for path in paths if path not in missing] if missing else paths
+
+
+def _absent(folder: str, names: list[str], open_folder: OpenFolder) -> list[str]:
+    try:
+        fd = open_folder(folder)
+    except OSError:
+        return names
+    try:
+        if len(names) <= _FEW:
+            return [name for name in names if not _stands(name, fd)]
+        there = set(os.listdir(fd))
+        return [name for name in names if name not in there]
+    finally:
+        os.close(fd)
+
+
+def _stands(name: str, fd: int) -> bool:
+    try:
+        os.stat(name, dir_fd=fd, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def ranked(paths: list[str], sort: str, open_folder: OpenFolder) -> list[str]:
+    """Order regular files by time or size, the newest or largest first; what is not there is left out."""
+    found: list[tuple[int, bytes, str]] = []
+    for folder, names in by_folder(paths).items():
+        try:
+            fd = open_folder(folder)
+        except OSError:
+            continue
+        try:
+            for name in names:
+                status = _status(name, fd)
+                if status is not None:
+                    path = f"{folder}/{name}" if folder else name
+                    value = status.st_mtime_ns if sort == "mtime" else status.st_size
+                    found.append((-value, order(os.fsencode(path)), path))
+        finally:
+            os.close(fd)
+    return [path for _, _, path in sorted(found)]
+
+
+def _status(name: str, fd: int) -> os.stat_result | None:
+    try:
+        status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    except OSError:
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
+
+
+def folders_of(paths: Iterable[str]) -> list[str]:
+    """Name every folder that holds one of the paths, however deep, in order."""
+    found: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return sorted(found, key=lambda folder: order(os.fsencode(folder)))

@@ -1,0 +1,197 @@
+"""What ripgrep prints, turned into hits: parsed, filtered entry by entry, and each line read again."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from handrail.policy.patterns import excluded
+from handrail.queries import Hit, TextQuery
+from handrail.words import Exclusion, Place
+from handrail.workspace.rg_source import Source
+
+HERE = b"./"  # ripgrep is told to search this, and names all it finds with it
+# path NUL line : column : offset : text, or for context: path NUL line - offset - text
+_RECORD = re.compile(rb"([^\0]*)\0(\d+)(?::(\d+):(\d+):|-(\d+)-)([^\n]*)\n")
+_BINARY = re.compile(rb"(?s)(.*): (?:binary file matches|WARNING: stopped searching binary file after match) \(found.*")
+_LITERAL = re.compile(r"[^*?\[\]/]+")
+
+Open = Callable[[str], int]  # a path below the place searched -> descriptor; OSError where no link-free way leads
+
+
+def order(path: bytes) -> bytes:
+    """The key by which `--sort path` orders: name by name, a folder before what only begins like it."""
+    return path.replace(b"/", b"\0")
+
+
+class Keeper:
+    """Decides entry by entry which paths may be named at all."""
+
+    def __init__(self, place: Place, exclusions: Sequence[Exclusion], fits: re.Pattern[str] | None, hidden: bool):
+        self._base = f"{place.path}/" if place.path else ""
+        self._root = place.root.name
+        ours = [item for item in exclusions if not item.root or item.root == self._root]
+        self._exclusions = [(_fixed_part(item), item) for item in ours]
+        self._all = ours
+        self._fits = fits
+        self._hidden = hidden
+
+    def keeps(self, paths: Iterable[str]) -> list[str]:
+        """Give the paths that are wanted and not excluded, in the same order."""
+        wanted = [path for path in paths if path]
+        if self._fits is not None:
+            fits = self._fits.fullmatch
+            wanted = [path for path in wanted if fits(path)]
+        if not self._hidden:
+            wanted = [path for path in wanted if path[0] != "." and "/." not in path]
+        near = self._near(wanted)
+        if not near:
+            return wanted
+        return [path for path in wanted if excluded(near, self._root, self._base + path) is None]
+
+    def _near(self, paths: list[str]) -> list[Exclusion]:
+        """The exclusions that could cover one of the paths: a quick look at all of them at once, never a wrong no."""
+        text = "\n".join([self._base, *paths])
+        if not text.isascii():
+            return self._all  # case folding beyond ASCII is left to the exact check
+        text = text.lower()
+        return [item for fixed, item in self._exclusions if fixed in text]
+
+
+def _fixed_part(item: Exclusion) -> str:
+    """The longest text that every path covered by an exclusion holds, in lower case."""
+    return max(_LITERAL.findall(re.sub(r"\[.*?\]", "*", item.pattern)), key=len, default="").lower()
+
+
+class Lines:
+    """Takes up ripgrep's lines until a query has enough."""
+
+    def __init__(self, query: TextQuery, keeper: Keeper, open_file: Open, only: tuple[bytes, str] | None = None) -> None:
+        """With `only` (a path as ripgrep prints it, and as it is shown) every line belongs to that one file."""
+        self.hits: list[Hit] = []
+        self.more = False
+        self.binary = 0
+        self.changed = 0
+        self._query = query
+        self._keeper = keeper
+        self._open = open_file
+        self._only = only
+        self._after = None if query.after is None else (order(os.fsencode(query.after[0])), query.after[1])
+        self._rest = b""
+        self._raw: bytes | None = None
+        self._path = ""
+        self._skip_to = 0  # the line up to which the cursor has been
+        self._source: Source | None = None
+        self._first = 0  # where the hits of this file begin
+        self._files = self._matches = self._in_file = 0
+
+    def feed(self, data: bytes) -> bool:
+        """Take what was printed; True when there is enough."""
+        data = self._rest + data
+        end = 0
+        for record in _RECORD.finditer(data):
+            end = record.end()
+            if record[1] != self._raw:
+                self._enter(record[1])
+            if self._source is not None and self._take(self._source, record):
+                return True
+        self._rest = data[end:]
+        return False
+
+    def close(self) -> None:
+        """Take up the last words and let the open file go."""
+        self._end_file()
+        self._tell_binary(self._rest)
+        self._raw, self._rest = None, b""
+
+    def _enter(self, raw: bytes) -> None:
+        self._end_file()
+        *messages, _ = raw.rsplit(b"\n", 1) if b"\n" in raw and _BINARY.match(raw) else (raw,)
+        self._tell_binary(b"\n".join(messages))
+        self._raw = raw
+        named = raw.rsplit(b"\n", 1)[-1] if messages else raw
+        self._first, self._in_file = len(self.hits), 0
+        self._path = self._only[1] if self._only else os.fsdecode(named.removeprefix(HERE))
+        self._source = self._opened(named)
+
+    def _opened(self, named: bytes) -> Source | None:
+        if self._only:
+            return Source(self._open("")) if named == self._only[0] else None
+        here = order(named.removeprefix(HERE))
+        self._skip_to = 0
+        if self._after is not None and here <= self._after[0]:
+            if here < self._after[0]:
+                return None
+            self._skip_to = self._after[1]
+        if not self._keeper.keeps([self._path]):
+            return None
+        try:
+            return Source(self._open(self._path))
+        except OSError:
+            self.changed += 1
+            return None
+
+    def _take(self, source: Source, record: re.Match[bytes]) -> bool:
+        line, is_match = int(record[2]), record[3] is not None
+        if line <= self._skip_to:
+            return False
+        query = self._query
+        if is_match and self._is_enough():
+            self.more = True
+            return True
+        column, offset = (int(record[3]), int(record[4])) if is_match else (0, int(record[5]))
+        hit = source.hit(self._path, line, offset, column, record[6], query.max_chars)
+        if hit is None:
+            self.changed += 1
+            return False
+        self.hits.append(hit)
+        if is_match:
+            self._matches += 1
+            self._files += self._in_file == 0
+            self._in_file += 1
+        return False
+
+    def _is_enough(self) -> bool:
+        query = self._query
+        new_file = self._in_file == 0
+        return self._matches >= query.limit or (
+            new_file and query.max_files is not None and self._files >= query.max_files
+        )
+
+    def _end_file(self) -> None:
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    def _tell_binary(self, messages: bytes) -> None:
+        for message in messages.split(b"\n"):
+            if (told := _BINARY.fullmatch(message)) is None:
+                continue
+            self.binary += 1
+            if self._raw is not None and told[1] == self._raw.rsplit(b"\n", 1)[-1]:
+                self._matches -= self._in_file
+                self._files -= self._in_file > 0
+                del self.hits[self._first :]
+
+
+def sorted_lines(data: bytes) -> bytes:
+    """Put what was printed for whole files, in any order, into the order of `--sort path`."""
+    blocks: dict[bytes, list[bytes]] = {}
+    end = 0
+    for record in _RECORD.finditer(data):
+        end = record.end()
+        raw, text = record[1], record[0]
+        if b"\n" in raw and _BINARY.match(raw):
+            messages, _, raw = raw.rpartition(b"\n")
+            text = text[len(messages) + 1 :]
+            _file_messages(blocks, messages)
+        blocks.setdefault(raw, []).append(text)
+    _file_messages(blocks, data[end:])
+    return b"".join(b"".join(blocks[raw]) for raw in sorted(blocks, key=order))
+
+
+def _file_messages(blocks: dict[bytes, list[bytes]], messages: bytes) -> None:
+    for message in messages.split(b"\n"):
+        if told := _BINARY.fullmatch(message):
+            blocks.setdefault(told[1], []).append(message + b"\n")

@@ -1,0 +1,99 @@
+"""The file behind a reported line, read again through a handle that follows no link.
+
+ripgrep walks by path and can be raced; what it prints is only a claim. A line is shown when the same bytes stand at
+the same offset of the file that the judged path leads to.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from handrail.queries import Hit
+
+REACH = 1 << 14  # how far back something can make a line part of a secret
+_SMALL = 1 << 17  # read whole; larger files by windows
+_MAX_DECODED = 1 << 23  # UTF-16 has to be decoded from its start
+_KEY_BLOCKS = (b"PRIVATE KEY", b"PuTTY-User-Key-File")
+
+
+class Source:
+    """One open file and what of it is in memory."""
+
+    __slots__ = ("_bytes", "_fd", "_shift")
+
+    def __init__(self, fd: int) -> None:
+        """Take over an open descriptor; OSError when it is no regular file."""
+        self._fd = fd
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError("not a regular file")
+        head = os.pread(fd, _SMALL if status.st_size <= _SMALL else 4, 0)
+        self._bytes: bytes | None = head if status.st_size <= _SMALL else None
+        self._shift = 0
+        if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            whole = os.pread(fd, _MAX_DECODED, 0)
+            self._bytes = whole.decode("utf-16", "replace").encode()
+        elif head[:3] == b"\xef\xbb\xbf":
+            self._shift = 3  # ripgrep counts without the mark
+
+    def close(self) -> None:
+        """Let the descriptor go."""
+        os.close(self._fd)
+
+    def hit(
+        self, path: str, line: int, offset: int, column: int, claimed: bytes, max_chars: int
+    ) -> Hit | None:  # fmt: skip
+        """Give the line that stands at an offset, or None when it is not the one that was claimed.
+
+        `column` is 0 for a line of context. A long line is cut around its match.
+        """
+        at = self._find(offset, claimed, max_chars)
+        if at < 0:
+            return None
+        start = max(0, at - REACH)
+        window = self._read(start, at - start + 4 * max_chars + 1)
+        here = at - start
+        end = window.find(b"\n", here)
+        whole = window[here : end if end >= 0 else len(window)]
+        text = whole.decode("utf-8", "replace").removesuffix("\r")
+        if len(text) > max_chars:
+            return self._cut(path, line, at, column, max_chars)
+        return Hit(path, line, text, column > 0, before=_context(window[:here]))
+
+    def _find(self, offset: int, claimed: bytes, max_chars: int) -> int:
+        """Where the claimed bytes stand: at the offset, with or without a byte order mark before it; -1 for nowhere."""
+        for at in (offset + self._shift, offset) if self._shift else (offset,):
+            found = self._read(at, max_chars + 1)
+            newline = found.find(b"\n")
+            found = found[: newline if newline >= 0 else max_chars]
+            if claimed[: len(found)] == found and (len(found) == max_chars or len(claimed) == len(found)):
+                return at
+        return -1
+
+    def _cut(self, path: str, line: int, at: int, column: int, max_chars: int) -> Hit:
+        """Show the part of a long line that holds its match."""
+        lead = max_chars // 4
+        first = at + max(0, column - 1 - lead)
+        start = max(0, first - REACH)
+        window = self._read(start, first - start + 4 * max_chars + REACH)
+        here = first - start
+        while here < len(window) and window[here] & 0xC0 == 0x80:
+            here += 1  # never begin inside a character
+        newline = window.find(b"\n", here)
+        rest = window[here : newline if newline >= 0 else len(window)].decode("utf-8", "replace")
+        text, after = rest[:max_chars], rest[max_chars:]
+        before = window[:here].decode("utf-8", "replace")
+        return Hit(path, line, text, column > 0, start + here - at + 1, before, after)
+
+    def _read(self, at: int, size: int) -> bytes:
+        if self._bytes is not None:
+            return self._bytes[at : at + size]
+        return os.pread(self._fd, size, at)
+
+
+def _context(before: bytes) -> str:
+    """Keep what stands before a line only where a key block may have begun in it."""
+    if any(mark in before for mark in _KEY_BLOCKS):
+        return before.decode("utf-8", "replace")
+    return ""
