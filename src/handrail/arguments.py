@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pydantic import ConfigDict, Field, TypeAdapter
-from pydantic_core import PydanticSerializationError, SchemaSerializer, SchemaValidator, ValidationError
+from pydantic_core import PydanticSerializationError, SchemaValidator, ValidationError
 
 from handrail import strict_json
 from handrail.errors import Code, Problem
@@ -42,7 +42,7 @@ class Parameter:
 class Shape:
     """Checks what goes into a tool and what comes out."""
 
-    __slots__ = ("_args", "_args_type", "_names", "_result", "_result_type", "_serializer", "optional")
+    __slots__ = ("_args", "_args_type", "_checked", "_names", "_result_type", "_to_json", "optional")
 
     def __init__(self, tool: str, parameters: Sequence[Parameter], result: Any) -> None:
         fields = [(p.name, p.annotation, _field(p)) for p in parameters]
@@ -52,8 +52,8 @@ class Shape:
         self._names = tuple(p.name for p in parameters)
         self.optional = frozenset(p.name for p in parameters if p.default is not dataclasses.MISSING)
         self._args: SchemaValidator | None = None
-        self._result: SchemaValidator | None = None
-        self._serializer: SchemaSerializer | None = None
+        self._checked: Callable[..., Any] | None = None
+        self._to_json: Callable[..., Any] | None = None
 
     def parse(self, args: Mapping[str, Json], repair: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Give the arguments with defaults filled, and a warning for each slip that was mended."""
@@ -72,12 +72,12 @@ class Shape:
 
     def result(self, value: Any) -> Json:
         """Check a tool's result strictly and give it as JSON values; INVALID_RESULT when it does not fit."""
-        if self._result is None or self._serializer is None:
+        if self._checked is None or self._to_json is None:
             adapter: TypeAdapter[Any] = TypeAdapter(self._result_type)
-            self._result = SchemaValidator(_revalidated(adapter.core_schema))
-            self._serializer = adapter.serializer  # type: ignore[assignment]
+            self._checked = SchemaValidator(_revalidated(adapter.core_schema)).validate_python
+            self._to_json = adapter.serializer.to_python
         try:
-            return self._serializer.to_python(self._result.validate_python(value), mode="json")
+            return self._to_json(self._checked(value), mode="json")
         except ValidationError as error:
             problems = [_told(item) for item in error.errors(include_url=False)]
         except (PydanticSerializationError, ValueError) as error:

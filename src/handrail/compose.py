@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -216,10 +217,12 @@ def _composed(ground: Ground) -> Composed:
         keys=RunKeys(journal.state, Outcomes(ground.folder.outcomes)),
         clock=clock,
         world=world.of,
-        ports=_ports(ground, files, screen, spill),
+        shared=_shared(ground, spill),
+        ports=_ports(files, screen),
         policy_digest=world.digest,
         workspace=ground.roots[0].path,
         trace_id=journal.run_id,
+        caller=options.caller,
         timeout_seconds=settings.limits.timeout_seconds,
         repair=settings.tools.repair,
         expiry_seconds=settings.approvals.expiry_seconds,
@@ -355,14 +358,22 @@ def _approver(ground: Ground, ledger: SqliteLedger) -> ports.Approver:
     return LedgerApprover(ledger, clock, ground.settings.approvals.wait_seconds)
 
 
-def _ports(
-    ground: Ground, files: WorkspaceFiles, screen: JournaledScreen, spill: FileSpill
-) -> Mapping[type, Callable[[ports.Work], Any]]:
-    """What a tool's parameters are given, by their type."""
-    settings, redactor = ground.settings.limits, ground.redactor
-    limits = ports.Limits(
-        settings.max_output_lines, settings.max_output_bytes, max_read_bytes=settings.max_read_bytes
-    )
+def _shared(ground: Ground, spill: FileSpill) -> Mapping[type, Any]:
+    """What a tool's parameters are given, by their type, where it is the same for every call."""
+    settings = ground.settings.limits
+    return {
+        ports.Secrets: ground.redactor,
+        ports.Clock: ground.clock,
+        ports.Spill: spill,
+        ports.Archive: RunArchive(ground.folder.path.parent),
+        ports.Limits: ports.Limits(
+            settings.max_output_lines, settings.max_output_bytes, max_read_bytes=settings.max_read_bytes
+        ),
+    }
+
+
+def _ports(files: WorkspaceFiles, screen: JournaledScreen) -> Mapping[type, Callable[[ports.Work], Any]]:
+    """What a tool's parameters are given, by their type, where it belongs to one call."""
 
     def searcher(work: ports.Work) -> ports.Searcher:
         from handrail.workspace.ripgrep import Ripgrep
@@ -370,15 +381,10 @@ def _ports(
         return Ripgrep(files).bind(work.excluded)
 
     return {
-        ports.Workspace: lambda work: work.files,
+        ports.Workspace: attrgetter("files"),
         ports.Searcher: searcher,
-        ports.Secrets: lambda _: redactor,
         ports.Screen: lambda work: screen.bind(work.call_id),
-        ports.Clock: lambda _: ground.clock,
         ports.Places: lambda work: ports.Places(work.touches),
-        ports.Limits: lambda _: limits,
-        ports.Spill: lambda _: spill,
-        ports.Archive: lambda _: RunArchive(ground.folder.path.parent),
     }
 
 

@@ -22,7 +22,7 @@ from handrail.finish import Finisher
 from handrail.limits import Limits
 from handrail.policy import World, decide
 from handrail.ports import Approver, Clock, Files, Journal, Keys, Ledger, Places, Work
-from handrail.step import Step, adapted, arm, denial, effect_of, internal, system_problem
+from handrail.step import Judged, Question, Rest, Step, adapted, arm, denial, disarm, effect_of, internal, system_problem
 from handrail.tool import Catalog, Tool
 from handrail.words import Call, Decision, Grant, Json, Outcome, PlaceKind, Touch, TouchKind, changes_world
 
@@ -44,14 +44,26 @@ class Parts:
     keys: Keys
     clock: Clock
     world: Callable[[Tool], World]  # the world of a tool, without what belongs to one call
-    ports: Mapping[type, Callable[[Work], Any]]  # what a tool's parameters of these types are given
+    shared: Mapping[type, Any]  # what a tool's parameters of these types are given, for every call the same
+    ports: Mapping[type, Callable[[Work], Any]]  # and what is made for each call
     policy_digest: str
     workspace: str
     trace_id: str
+    caller: str
     timeout_seconds: float = 30.0
     repair: bool = True
     expiry_seconds: float = 900.0
     concurrency: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a tool is given with every call: ports that all share, ports of the one call, and which arguments are paths."""
+
+    shared: dict[str, Any]
+    own: tuple[tuple[str, Callable[[Work], Any]], ...]
+    paths: tuple[str, ...]
+    path: str | None  # the only one, where there is just one and it is one path or none
 
 
 class Kernel:
@@ -62,7 +74,8 @@ class Kernel:
         self._journal, self._files, self._clock = parts.journal, parts.files, parts.clock
         self._limits, self._finisher, self._catalog = parts.limits, parts.finisher, parts.catalog
         self._active: dict[str, Step] = {}
-        self._judged: dict[Any, tuple[Any, Any]] = {}
+        self._questions: dict[tuple[str, bytes] | None, Question] = {}
+        self._desks: dict[str, Desk] = {}
         self._slots = {name: asyncio.Semaphore(bound) for name, bound in (parts.concurrency or {}).items() if bound > 0}
         self._approving = Approving(parts, self.digest, self._inputs, self.world, self._active)
 
@@ -103,17 +116,30 @@ class Kernel:
 
     def prepare(self, step: Step) -> Tool:
         """Find the tool, check the arguments, state and resolve the touches."""
-        call = step.call
-        tool = step.tool = self._catalog.get(call.tool)
+        question = step.question = self._understood(step.call)
+        step.tool, step.args, step.args_json = question.tool, question.args, question.args_json
+        step.warnings = question.warnings
+        step.touches = tuple([self._placed(touch) if touch.kind in FILES else touch for touch in question.touches])
+        return question.tool
+
+    def _understood(self, call: Call) -> Question:
+        """Parse a call and state its touches; pure, so what was understood before is looked up."""
+        asked = _asked(call)
+        known = self._questions.get(asked)
+        if known is not None:
+            return known
+        tool, warnings = self._catalog.get(call.tool), ()
         args: Mapping[str, Json] = call.args
         if call.version is not None and call.version != tool.version:
-            args, step.warnings = adapted(tool, call)
-        step.args, mended = tool.parse(args, repair=self.parts.repair)
-        if mended:
-            step.warnings += mended
-        step.args_json = orjson.dumps(step.args, option=orjson.OPT_NON_STR_KEYS)
-        step.touches = self._resolve(tool.touches(step.args))
-        return tool
+            args, warnings = adapted(tool, call)
+        parsed, mended = tool.parse(args, repair=self.parts.repair)
+        encoded = orjson.dumps(parsed, option=orjson.OPT_NON_STR_KEYS)
+        question = Question(tool, parsed, encoded, tool.touches(parsed), warnings + mended)
+        if asked is not None and not tool.changing and not any(isinstance(v, (list, dict)) for v in parsed.values()):
+            if len(self._questions) >= 1000:
+                self._questions.clear()
+            self._questions[asked] = question
+        return question
 
     def world(self, step: Step, grants: tuple[Grant, ...] = ()) -> World:
         """All that a decision on this call depends on."""
@@ -149,9 +175,6 @@ class Kernel:
         if step.id in self._active or not self.parts.keys.claim_id(step.id):
             raise Misuse(f"call id {step.id!r} was used already or is not safe as a name; ids are unique within a run")
 
-    def _resolve(self, touches: Sequence[Touch]) -> tuple[Touch, ...]:
-        return tuple([self._placed(touch) if touch.kind in FILES else touch for touch in touches])
-
     def _placed(self, touch: Touch) -> Touch:
         """Fill in the canonical place; what lies outside stays without one, and policy denies it."""
         try:
@@ -167,22 +190,20 @@ class Kernel:
         return Touch(kind, target, deep, how, touch.follow, touch.confirmed, place, below)
 
     def _judge(self, step: Step) -> Decision:
-        """Decide; equal read-only calls share one decision for as long as policy stays the same."""
-        touches, tool = step.touches, step.tool
-        assert tool is not None
-        step.changing = any([changes_world(touch) for touch in touches]) or not (tool.pure or tool.permissions)
-        key = None if step.changing else _key(step)
-        known = self._judged.get(key) if key is not None else None
-        if known is None:
+        """Decide; an equal read-only call on the same places is decided as the last time."""
+        question, touches, call = step.question, step.touches, step.call
+        assert question is not None
+        step.changing = question.tool.changing and _changes(question.tool, touches)
+        judged = question.judged
+        plain = call.skill is None and call.permissions is None and call.caller == self.parts.caller
+        if judged is None or step.changing or not plain or not _same_places(judged.touches, touches):
             verdict = decide(touches, self.world(step))
-            known = verdict, self._told(record.verdict_fields(touches, verdict, self.parts.policy_digest))
-            if key is not None:
-                if len(self._judged) >= 10_000:
-                    self._judged.clear()
-                self._judged[key] = known
-        step.verdict, step.judged = known
-        decision: Decision = known[0].decision
-        return decision
+            fields = self._told(record.verdict_fields(touches, verdict, self.parts.policy_digest))
+            judged = Judged(touches, verdict, fields)
+            if plain and not step.changing:
+                question.judged = judged
+        step.verdict, step.judged = judged.verdict, judged
+        return judged.verdict.decision
 
     def _told(self, fields: dict[str, Json]) -> dict[str, Json]:
         hidden = self._finisher.hidden(fields)
@@ -221,31 +242,42 @@ class Kernel:
             await self._recheck(step)
         inputs = self._inputs(step)
         step.started = True
-        self._journal.append("tool.started", step.id, self._start_fields(step))
+        self._journal.append("tool.started", step.id, self._start(step))
         if step.changing:
             # Durable before the tool acts, so nothing runs unrecorded.
             await self._journal.durable()
+        work = tool.function(**inputs)
+        try:
+            awaited = work.send(None)
+        except StopIteration as done:  # it answered without waiting: no deadline, and one write for both lines
+            result = done.value
         else:
             self._journal.flush()
+            result = await self._rest(step, tool, Rest(work, awaited))
+        outcome = self._finisher.finished(step, result, self._clock.monotonic())
+        self._end("tool.completed", step, outcome, "done" if step.changing else "none")
+        return outcome
+
+    async def _rest(self, step: Step, tool: Tool, rest: Rest) -> Any:
+        """Wait for a tool that has begun to wait, until its deadline."""
         seconds = tool.timeout_seconds or self.parts.timeout_seconds
         task = step.task = asyncio.current_task()
         arm(step, seconds)
         try:
-            result = await tool.function(**inputs)
+            return await rest
         except asyncio.CancelledError:
             if not step.expired or task is None or task.uncancel() > 0:
                 raise
             raise Problem(Code.TIMEOUT, f"{tool.name} did not finish within {seconds:g} s.", seconds=seconds) from None
         finally:
-            step.timer.cancel()  # type: ignore[union-attr]
-        outcome = self._finisher.finished(step, result, self._clock.monotonic())
-        self._end("tool.completed", step, outcome, "done" if step.changing else "none")
-        return outcome
+            disarm(step)
 
     async def _recheck(self, step: Step) -> None:
         """Resolve and decide again: what is done must be what was judged and approved."""
-        assert step.tool is not None and step.args is not None
-        step.touches = self._resolve(step.tool.touches(step.args))
+        assert step.question is not None
+        step.touches = tuple(
+            [self._placed(touch) if touch.kind in FILES else touch for touch in step.question.touches]
+        )
         decision = self._judge(step)
         if decision is Decision.DENY:
             raise denial(step)
@@ -258,20 +290,45 @@ class Kernel:
         """The tool's parameters: arguments, resolved places in the stead of paths, and ports."""
         tool, args, verdict = step.tool, step.args, step.verdict
         assert tool is not None and args is not None and verdict is not None
-        inputs = args.copy()
-        if tool.targets:
+        desk = self._desks.get(tool.name) or self._desk(tool)
+        inputs = {**args, **desk.shared}
+        if desk.path is not None and len(step.touches) == 1:
+            inputs[desk.path] = step.touches[0].place
+        elif desk.paths:
             places = Places(step.touches)
-            for name, mark in tool.targets:
-                if mark.kind in FILES:
-                    inputs[name] = places.of(args[name])
+            for name in desk.paths:
+                inputs[name] = places.of(args[name])
         step.files = self._files.bind(step.id, verdict.excluded)
-        work = Work(step.id, step.files, step.touches, verdict.excluded)
-        ports = self.parts.ports
-        for name, port in tool.injected:
-            inputs[name] = ports[port](work)
+        if desk.own:
+            work = Work(step.id, step.files, step.touches, verdict.excluded)
+            for name, port in desk.own:
+                inputs[name] = port(work)
         return inputs
 
+    def _desk(self, tool: Tool) -> Desk:
+        parts = self.parts
+        shared = {name: parts.shared[port] for name, port in tool.injected if port in parts.shared}
+        own = tuple((name, parts.ports[port]) for name, port in tool.injected if port not in parts.shared)
+        paths = tuple(name for name, mark in tool.targets if mark.kind in FILES)
+        simple = len(paths) == 1 and tool.touches_of is None
+        desk = self._desks[tool.name] = Desk(shared, own, paths, paths[0] if simple else None)
+        return desk
+
     # ── writing it down ──────────────────────────────────────────────────────────────────────
+
+    def _start(self, step: Step) -> Any:
+        """The fields of `tool.started`, made once for equal calls that add nothing of their own."""
+        call, judged = step.call, step.judged
+        assert judged is not None
+        if call.id or call.trace_id or call.parent or call.idempotency_key is not None or step.grant is not None:
+            return self._start_fields(step)
+        if judged.started is None:
+            started = orjson.Fragment(orjson.dumps(self._start_fields(step)))
+            judged = Judged(judged.touches, judged.verdict, judged.fields, started)
+            assert step.question is not None
+            if step.question.judged is step.judged:
+                step.question.judged = judged
+        return judged.started
 
     def _start_fields(self, step: Step) -> dict[str, Any]:
         call, tool = step.call, step.tool
@@ -284,7 +341,7 @@ class Kernel:
             "caller": call.caller,
         }
         if step.judged is not None:
-            fields.update(step.judged)
+            fields.update(step.judged.fields)
         if step.grant is not None:
             fields["grant"] = step.grant.id
         if call.parent is not None:
@@ -341,17 +398,33 @@ class Kernel:
         limits.ended(step.name, outcome.ok, self._clock.monotonic())
 
 
-def _key(step: Step) -> Any:
-    """What a read-only call's verdict depends on, beyond the world that stays the same."""
-    call = step.call
-    where = tuple(
-        [
-            (touch.kind, touch.target, touch.deep) if (place := touch.place) is None
-            else (touch.kind, place.root.name, place.path, place.kind, touch.deep, touch.target)
-            for touch in step.touches
-        ]
-    )
-    return step.name, where, call.skill, call.permissions, call.caller
+def _asked(call: Call) -> tuple[str, bytes] | None:
+    """What a call asks, as a key; None where it must be looked at anew."""
+    if call.version is not None:
+        return None
+    try:
+        asked = orjson.dumps(call.args)
+    except TypeError:
+        return None
+    return (call.tool, asked) if len(asked) <= 1000 else None
+
+
+def _changes(tool: Tool, touches: Sequence[Touch]) -> bool:
+    """Whether this call may change the world; a tool that declares nothing always may."""
+    return not tool.permissions or any([changes_world(touch) for touch in touches])
+
+
+def _same_places(first: Sequence[Touch], now: Sequence[Touch]) -> bool:
+    """Whether two resolutions of the same touches found the same places; sizes and dates do not matter for reading."""
+    for one, other in zip(first, now, strict=True):
+        before, after = one.place, other.place
+        if before is after:
+            continue
+        if before is None or after is None:
+            return False
+        if before.path != after.path or before.root is not after.root or before.kind is not after.kind:
+            return False
+    return True
 
 
 def _held_above(active: Mapping[str, Step], step: Step) -> frozenset[str]:

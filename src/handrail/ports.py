@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, Protocol
 
 from handrail.errors import Fault
 from handrail.queries import FileQuery, FilesFound, TextFound, TextQuery
-from handrail.words import Change, Exclusion, Grant, Outcome, Place, PlaceKind, Ref, Risk, Scope, Touch
+from handrail.words import Change, Exclusion, Grant, Outcome, Place, PlaceKind, Ref, Risk, Scope, Touch, noun
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Stat:
     """What the file system says of an open or listed thing."""
 
@@ -48,7 +48,7 @@ class Listing:
     unreadable: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Content:
     """A file read whole."""
 
@@ -159,7 +159,7 @@ class BoundWorkspace(Workspace, Protocol):
     bytes_written: int
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Work:
     """What one call works with: from it the kernel makes the ports that a tool asks for."""
 
@@ -175,8 +175,9 @@ class Work:
 class Searcher(Protocol):
     """ripgrep on a vetted handle, confined to the root; bound to one call's exclusions.
 
-    Nothing excluded is named, and every line shown was read through a handle that follows no link. Raises
-    BadPattern, and Problem TIMEOUT or IO_ERROR; what was started is gone when a method returns, however it returns.
+    Nothing excluded is named, and every line shown was read through a handle that follows no link. Raises Problem:
+    INVALID_ARGS with the engine's own message, TIMEOUT, IO_ERROR. What was started is gone when a method returns,
+    however it returns.
     """
 
     async def files(self, place: Place, query: FileQuery) -> FilesFound:

@@ -43,7 +43,7 @@ class TextQuery:
     ignore_case: bool = False
     multiline: bool = False
     context: int = 0
-    type: str | None = None
+    type: str | None = None  # as ripgrep names it
     fits: re.Pattern[str] | None = None
     name_glob: str = ""
     hidden: bool = False
@@ -78,7 +78,3 @@ class TextFound:
     binary: int = 0  # files that turned out binary after a match: not shown
     unreadable: int = 0
     changed: int = 0  # lines that were not there any more when they were read again
-
-
-class BadPattern(Exception):
-    """The engine refuses the pattern or the file type; the text is its own."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from handrail.errors import Code, Problem
@@ -13,18 +15,41 @@ from handrail.words import Call, Decision, Grant, Json, Touch, Verdict
 
 
 @dataclass(slots=True)
+class Question:
+    """What is asked, once understood; equal read-only calls share it, and its answer by policy."""
+
+    tool: Tool
+    args: dict[str, Any]
+    args_json: bytes
+    touches: tuple[Touch, ...]  # not yet resolved
+    warnings: tuple[str, ...] = ()
+    judged: Judged | None = None  # the last judgement of it
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict, and the resolved touches that it holds for."""
+
+    touches: tuple[Touch, ...]
+    verdict: Verdict
+    fields: dict[str, Json]  # touches and verdict as the journal is told them
+    started: Any = None  # the whole `tool.started` of a call that adds nothing of its own
+
+
+@dataclass(slots=True)
 class Step:
     """What is known of a call so far; each gate of the kernel fills in its part."""
 
     call: Call
     id: str
     began: float
+    question: Question | None = None
     tool: Tool | None = None
     args: dict[str, Any] | None = None
     args_json: bytes = b"{}"
     touches: tuple[Touch, ...] = ()
     verdict: Verdict | None = None
-    judged: dict[str, Json] | None = None  # touches and verdict as the journal is told them
+    judged: Judged | None = None
     grant: Grant | None = None
     warnings: tuple[str, ...] = ()
     files: BoundWorkspace | None = None
@@ -43,9 +68,41 @@ class Step:
         return self.tool.name if self.tool is not None else str(self.call.tool)
 
 
+class Rest:
+    """What is left of a coroutine that has run up to its first wait."""
+
+    __slots__ = ("_awaited", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, Any], awaited: Any) -> None:
+        self._work, self._awaited = work, awaited
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        work, awaited = self._work, self._awaited
+        while True:
+            try:
+                answer = yield awaited
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as error:  # noqa: BLE001  handed on to where it belongs
+                step = partial(work.throw, error)
+            else:
+                step = partial(work.send, answer)
+            try:
+                awaited = step()
+            except StopIteration as done:
+                return done.value
+
+
 def arm(step: Step, seconds: float) -> None:
     """Start the call's deadline."""
     step.timer = asyncio.get_running_loop().call_later(seconds, _expire, step)
+
+
+def disarm(step: Step) -> None:
+    """End the call's deadline."""
+    if step.timer is not None:
+        step.timer.cancel()
 
 
 def pause(step: Step) -> float:

@@ -10,7 +10,7 @@ import difflib
 import inspect
 import re
 import types
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -19,7 +19,7 @@ from handrail.arguments import Parameter, Shape
 from handrail.errors import Code, Misuse, Problem
 from handrail.words import Answer, How, Json, Place, Risk, Touch, TouchKind, changes_world
 
-Function = Callable[..., Awaitable[Any]]
+Function = Callable[..., Coroutine[Any, Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +83,10 @@ class Tool:
     max_bytes: int  # of `data` as JSON
     offered: bool  # listed to a model
     shape: Shape
+    changing: bool  # whether a call of it may change the world
     ask_first: bool = False  # enabled only by its own name, never by its toolset
     preview: Function | None = None  # reads only; gives the diff that a person is shown before approving
     adapters: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict)
-
-    @property
-    def changing(self) -> bool:
-        """Whether a call of this tool may change the world."""
-        kinds = [Touch(kind, "", unsafe=True) for kind in self.permissions]
-        return not self.pure and (not kinds or any(changes_world(touch) for touch in kinds))
 
     def parse(self, args: Mapping[str, Json], *, repair: bool = True) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Check arguments strictly, fill our defaults; INVALID_ARGS names field, expectation and what came."""
@@ -218,6 +213,7 @@ def tool(
             max_bytes=max_bytes,
             offered=offered,
             shape=Shape(tool_name, parameters, result),
+            changing=not pure and (unknown or any(changes_world(Touch(kind, "", unsafe=True)) for kind in kinds)),
             ask_first=ask_first,
             preview=preview,
             adapters=adapters or {},

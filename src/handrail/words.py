@@ -5,9 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, dataclass_transform
 
 T = TypeVar("T")
+C = TypeVar("C")
+
+if TYPE_CHECKING:
+
+    @dataclass_transform(frozen_default=True)
+    def noun(cls: type[C]) -> type[C]:
+        """Make a frozen slotted dataclass."""
+
+else:
+
+    def noun(cls):
+        """Make a slotted dataclass that the type checker holds frozen.
+
+        The runtime guard of `frozen=True` triples the cost of making one, and a call makes a dozen.
+        """
+        return dataclass(slots=True, unsafe_hash=True)(cls)
+
+
 Json = Any  # a JSON value: None, bool, int, float, str, list or dict of the same
 
 
@@ -95,7 +113,7 @@ class How(StrEnum):
     UNDO = "undo"  # puts back what a recorded call changed
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Root:
     """One folder that a run may touch."""
 
@@ -112,7 +130,7 @@ class Root:
         return f"{self.path}/{path}" if path else self.path
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Place:
     """A resolved path: canonical beneath its root, and what stood there when it was resolved."""
 
@@ -136,7 +154,7 @@ class Place:
         return f"{self.root.path}/{self.path}" if self.path else self.root.path
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Touch:
     """One thing a call will do to the world: the unit that policy judges."""
 
@@ -170,7 +188,7 @@ class Finding:
     code: str = "POLICY_DENIED"  # the error code if this finding decides
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Verdict:
     """The strictest finding over all touches, and all findings."""
 
@@ -214,7 +232,7 @@ class Grant:
     given_at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Call:
     """One request to use a tool."""
 
@@ -231,7 +249,7 @@ class Call:
     parent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Evidence:
     """What proves an outcome."""
 
@@ -250,7 +268,7 @@ class Ref:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Change:
     """One thing a call changed, with what undo needs."""
 
@@ -275,7 +293,7 @@ class Truncation:
     ref: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Answer(Generic[T]):
     """What a tool hands back when its data alone does not say enough."""
 
@@ -302,7 +320,7 @@ class ErrorInfo:
     next_call: Mapping[str, Json] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Outcome:
     """The one result envelope of every call."""
 

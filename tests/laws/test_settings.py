@@ -134,7 +134,19 @@ def test_no_text_breaks_the_search_for_lines(text: str) -> None:
 
 WORKSPACE = "/w/project"
 PATHS = ["/", "/w", "/w/project", "/w/project/src", "/w/project-b", "/w/other", "/home/u"]
-HOSTS = ["*", "*:*", "*.org", "a.org", "a.org:443", "a.org:8080", "a.org:*", "x.a.org", "*.a.org", "*.a.org:80", "[::1]:80"]
+HOSTS = [
+    "*",
+    "*:*",
+    "*.org",
+    "a.org",
+    "a.org:443",
+    "a.org:8080",
+    "a.org:*",
+    "x.a.org",
+    "*.a.org",
+    "*.a.org:80",
+    "[::1]:80",
+]
 PATTERNS = [".env*", "!.env.example", ".env.example", "secrets", "!secrets", "*.pem", "!*"]
 
 
@@ -310,7 +322,7 @@ def test_a_rule_keeps_every_field_on_its_way_to_policy() -> None:
     from handrail.settings import RuleEntry
 
     assert {item.name for item in fields(Rule)} == set(RuleEntry.model_fields)
-    said = {name: ("x",) if name in ("matches", "misses") else "x" for name in RuleText.model_fields}
+    said: dict[str, Any] = {name: ("x",) if name in ("matches", "misses") else "x" for name in RuleText.model_fields}
     said |= {"effect": "deny", "touch": "fs.*", "id": "rules.7", "where": "f:1", "narrows": True}
     rule = RuleEntry.model_validate(said).rule()
     told = {item.name: getattr(rule, item.name) for item in fields(Rule)}

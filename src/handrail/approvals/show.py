@@ -22,7 +22,7 @@ GUTTER = "  │ "
 FOLDED = "  ┊ "  # the line above goes on
 TEXT = "┃ "  # a line of a text that is an argument
 _MAX_INDENT = 12
-_MIN_ROOM = 16
+_MIN_ROOM = 2  # one wide character
 _MAX_MARKS = 3  # combining marks on one letter; more would paint over the lines around it
 # Drawn as nothing although they count as letters or symbols.
 _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
@@ -191,4 +191,5 @@ def _fold(text: str, room: int) -> list[str]:
 
 def _cells(char: str) -> int:
     # Where terminals differ the wider reading counts: a line that the terminal itself wraps would lose its gutter.
-    return 2 if unicodedata.east_asian_width(char) in ("W", "F", "A") else 1
+    wide = unicodedata.east_asian_width(char) in ("W", "F", "A") or unicodedata.category(char) == "So"
+    return 2 if wide or char > "\uffff" else 1

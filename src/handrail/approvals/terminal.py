@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -55,7 +56,7 @@ class TerminalApprover:
         elsewhere = asyncio.ensure_future(self._ledger.wait(request.id, clock=self._clock))
         try:
             await asyncio.wait((here, elsewhere), return_when=asyncio.FIRST_COMPLETED)
-            if not elsewhere.done() and not here.result():
+            if here.done() and not here.result():
                 return Reply("pending", Scope.NONE)
             return await elsewhere
         finally:
@@ -72,7 +73,8 @@ class TerminalApprover:
             with terminal:
                 reply = Reply("denied", Scope.NONE, f"{_user()}, unanswered at the terminal")
                 try:
-                    reply = await converse(terminal, request, self._clock.now())
+                    with suppress(OSError):  # the terminal is gone: nobody saw the question
+                        reply = await converse(terminal, request, self._clock.now())
                 finally:
                     self._settle(terminal, request, reply)
         return True

@@ -71,10 +71,15 @@ def _read(path: Path, shown: str) -> bytes | None:
         return None
     except OSError as error:
         raise SettingsFault(f"{shown}: cannot be read: {error.strerror}") from None
-    with open(handle, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise SettingsFault(f"{shown}: is not a file")
-        raw = file.read(MAX_BYTES + 1)
+        with open(handle, "rb", closefd=False) as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SettingsFault(f"{shown}: cannot be read: {error.strerror}") from None
+    finally:
+        os.close(handle)
     if len(raw) > MAX_BYTES:
         raise SettingsFault(f"{shown}: is larger than {MAX_BYTES} bytes, which no settings file is")
     return raw

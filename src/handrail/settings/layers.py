@@ -104,9 +104,11 @@ def environment_layer(environment: Environment, base: Base) -> Layer | None:
         return None
 
     def source(path: tuple[str | int, ...]) -> Origin:
-        while path and path not in variables:
-            path = path[:-1]
-        return Origin("env", variables.get(path, PREFIX))
+        for length in range(len(path), 0, -1):
+            for known, variable in variables.items():
+                if known[:length] == path[:length]:
+                    return Origin("env", variable)
+        return Origin("env")
 
     return _layer(nested, source, base)
 

@@ -96,15 +96,22 @@ def _tool_names(loaded: Loaded, catalog: Catalog) -> Iterator[Lint]:
     settings = loaded.settings
     named = [("tools.enable", name) for name in settings.tools.enable]
     named += [("tools.disable", name) for name in settings.tools.disable]
-    unknown = [(key, name) for key, name in named if name not in catalog]
-    toolsets = {tool.toolset for tool in catalog} if unknown else set()
-    for key, name in unknown:
-        if name not in toolsets:
-            yield _unknown_tool(loaded.where(key), key, name, [*catalog.names(), *toolsets])
+    for key, name in named:
+        if name not in catalog and name not in _toolset_folders() and not any(tool.toolset == name for tool in catalog):
+            yield _unknown_tool(loaded.where(key), key, name, [*catalog.names(), *_toolset_folders()])
     for key in ("limits.rate", "limits.concurrency"):
         for name in getattr(settings.limits, key.rpartition(".")[2]):
             if name not in catalog:
                 yield _unknown_tool(loaded.where(f"{key}.{name}"), key, name, catalog.names())
+
+
+def _toolset_folders() -> list[str]:
+    """The built-in toolsets, known without importing a tool."""
+    import handrail.tools
+
+    return sorted(
+        entry.name for entry in os.scandir(handrail.tools.__path__[0]) if entry.name.isalpha() and entry.is_dir()
+    )
 
 
 def _unknown_tool(where: str, key: str, name: str, known: list[str]) -> Lint:

@@ -20,6 +20,7 @@ _BROAD = frozenset({"*", "**", "/", "~", "/*", "/**", "~/", "~/*", "~/**", "**/*
 _CHANGING = frozenset(
     {"fs.*", "fs.write", "fs.delete", "proc.*", "proc.exec", "net.*", "net.connect", "git.*", "git.write"}
 )
+_COMMON = frozenset({"fs.*", "fs.read", "fs.write", "fs.delete", "tool.*", "tool.use"})  # known without loading tools
 _EFFECTS = ("allow", "ask", "deny")
 _WILD = frozenset("*?[")
 
@@ -76,13 +77,13 @@ def _unknown(rule: RuleEntry, catalog: Catalog) -> Iterator[Lint]:
         fix = f"a rule takes one tool: {', '.join(of_set)}" if of_set else f"did you mean {near!r}?" if near else ""
         yield _never(rule, f"there is no tool {rule.tool!r}", fix)
         return
-    if rule.touch is None or rule.touch == "tool.use":
+    if rule.touch is None or (rule.tool is None and rule.touch in _COMMON):
         return
     tools = [catalog.get(rule.tool)] if rule.tool is not None else list(catalog)
-    kinds = {kind.value for tool in tools for kind in tool.permissions}
+    kinds = {"tool.use", *(kind.value for tool in tools for kind in tool.permissions)}
     if not any(_touch_covers(rule.touch, kind) for kind in kinds):
         who = f"{rule.tool} touches" if rule.tool is not None else "any tool touches"
-        yield _never(rule, f"{rule.touch} is nothing that {who}", f"there are {', '.join(sorted(kinds)) or 'none'}")
+        yield _never(rule, f"{rule.touch} is nothing that {who}", f"there are {', '.join(sorted(kinds))}")
 
 
 def _beaten(rules: Sequence[RuleEntry]) -> Iterator[Lint]:

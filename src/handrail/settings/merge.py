@@ -83,7 +83,7 @@ def met_untrusted(key: Key, base: Any, value: Any, workspace: str) -> Met:
     if key.meets is Meets.LOWER:
         return _lower(base, value, unbounded=key.unbounded)
     if key.meets is Meets.HIGHER:
-        return Met(value) if value > base else Met(base, f"lowers {base:g} to {value:g}")
+        return Met(value) if value > base else Met(base, f"lowers {_amount(base)} to {_amount(value)}")
     if key.meets is Meets.STRICTER:
         stricter = key.order.index(value) > key.order.index(base)
         return Met(value) if stricter else Met(base, f"loosens {_word(base)} to {_word(value)}")
@@ -111,11 +111,11 @@ def _longer(base: Sequence[str], value: Sequence[str]) -> Met:
 def _lower(base: float, value: float, *, unbounded: bool) -> Met:
     bound = float("inf")
     now, wanted = (bound if unbounded and number == 0 else number for number in (base, value))
-    return Met(value) if wanted < now else Met(base, f"raises {base:g} to {_amount(value, unbounded)}")
+    return Met(value) if wanted < now else Met(base, f"raises {_amount(base)} to {_amount(value, unbounded)}")
 
 
-def _amount(value: float, unbounded: bool) -> str:
-    return "no bound" if unbounded and value == 0 else f"{value:g}"
+def _amount(value: float, unbounded: bool = False) -> str:
+    return "no bound" if unbounded and value == 0 else f"{value:.15g}"
 
 
 def _lower_each(base: Mapping[str, float], value: Mapping[str, float]) -> Met:

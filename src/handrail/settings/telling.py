@@ -72,7 +72,7 @@ def _expected(error: Mapping[str, Any], path: tuple[str | int, ...]) -> str:
     if kind in ("greater_than", "greater_than_equal", "less_than_equal"):
         bound = next(iter(context.values()))
         words = {"greater_than": "more than", "greater_than_equal": "at least", "less_than_equal": "at most"}
-        return f"{words[kind]} {bound:g}"
+        return f"{words[kind]} {bound:.15g}"
     return _EXPECTED.get(kind) or str(error["msg"]).removeprefix("Input should be ")
 
 

@@ -14,6 +14,9 @@ from handrail.store import _ledger_sql as sql
 VERSION = 1
 BUSY_SECONDS = 5.0
 _WIPE_WAIT_MS = 100
+_DISK = frozenset(
+    {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -54,10 +57,10 @@ def failing_closed(path: str) -> Iterator[None]:
 
 
 def _way_out(path: str, error: Exception) -> str:
-    text = str(error)
-    if "locked" in text or "busy" in text:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the lower byte is the kind
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return "another process holds it; try again, and look for a hanging handrail process if it stays so"
-    if isinstance(error, OSError) or "full" in text or "readonly" in text or "unable to open" in text:
+    if isinstance(error, OSError) or code in _DISK:
         return f"make {os.path.dirname(path)} writable by its owner, with space left on the disk"
     return f"move {path} aside; pending approvals and grants are then lost and have to be given again"
 

@@ -18,11 +18,11 @@ READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
 class Images(Protocol):
     """Where what a call replaces or deletes is kept, by hash."""
 
-    def room(self, size: int) -> bool:
+    def room(self, size: int, /) -> bool:
         """Whether a pre-image of this size may be kept."""
 
-    def keep(self, source_fd: int, sha256: str) -> None:
-        """Keep the file's bytes durably; called in a thread, before the file is replaced."""
+    def keep(self, source_fd: int, sha256: str, /) -> bool:
+        """Keep the file's bytes durably; called in a thread, before the file is replaced. False: no room after all."""
 
 
 class Access:
@@ -49,8 +49,7 @@ class Access:
         if self.images is None or not self.images.room(size):
             return False
         os.lseek(fd, 0, os.SEEK_SET)
-        self.images.keep(fd, sha256)
-        return True
+        return self.images.keep(fd, sha256)
 
 
 def problem_of(error: OSError, place: Place, doing: str) -> Problem:

@@ -13,6 +13,7 @@ from handrail.words import Change, Exclusion, Place, PlaceKind, Root
 from handrail.workspace import folders, listing, moving, reading, removing, restoring, writing
 from handrail.workspace.access import READ, Access, not_a_file, problem_of
 from handrail.workspace.exclude import leaves_out
+from handrail.workspace.group import Group
 from handrail.workspace.near import near
 from handrail.workspace.resolve import kind_of
 from handrail.workspace.threads import Brake, Threads
@@ -21,18 +22,27 @@ _INLINE = reading.INLINE_BYTES
 _FILE = PlaceKind.FILE
 Changes = list[Change]  # `list` is a method below
 Names = list[str]
+Shared = tuple[Access, Threads, Group]  # what all calls of a run have in common
 
 
 class BoundFiles:
     """One call's workspace, with what it did."""
 
-    __slots__ = ("_access", "_excluded", "_seen", "_threads", "bytes_read", "bytes_written", "call_id", "changes", "saw_whole")
+    __slots__ = (
+        "_access",
+        "_excluded",
+        "_group",
+        "_seen",
+        "_threads",
+        "bytes_read",
+        "bytes_written",
+        "call_id",
+        "changes",
+        "saw_whole",
+    )
 
-    def __init__(
-        self, access: Access, threads: Threads, seen: dict[str, str], call_id: str, excluded: Sequence[Exclusion]
-    ) -> None:
-        self._access = access
-        self._threads = threads
+    def __init__(self, shared: Shared, seen: dict[str, str], call_id: str, excluded: Sequence[Exclusion]) -> None:
+        self._access, self._threads, self._group = shared
         self._seen = seen
         self._excluded = excluded
         self.call_id = call_id
@@ -122,7 +132,10 @@ class BoundFiles:
             self._record(change)
             self.bytes_written += 0 if change.op == "mkdir" else len(data)
 
-        return await self._threads.run(brake, writing.write, self._access, place, order, record, brake)
+        job = writing.Writing(self._access, place, order, record, brake)
+        if place.kind is PlaceKind.MISSING and len(data) <= _INLINE:
+            return await self._group.write(job)
+        return await self._threads.run(brake, writing.write, job)
 
     async def delete(self, place: Place, *, recursive: bool, expected_sha256: str | None = None) -> Changes:
         """Remove a file, link or folder, keeping pre-images."""

@@ -14,7 +14,7 @@ from handrail.words import Exclusion, Place, PlaceKind, Root, Touch
 from handrail.workspace import beneath, listing, reading
 from handrail.workspace.access import Access, Images, problem_of
 from handrail.workspace.bound import BoundFiles
-from handrail.workspace.exclude import leaves_out
+from handrail.workspace.group import Group
 from handrail.workspace.locks import Locks
 from handrail.workspace.resolve import Resolver
 from handrail.workspace.roots import Roots
@@ -42,6 +42,7 @@ class WorkspaceFiles:
         self.seen: dict[str, str] = {} if seen is None else seen
         self.access = Access(handles, open_beneath, images)
         self.threads = Threads()
+        self._shared = (self.access, self.threads, Group(self.threads))
         self._handles = handles
         self._resolve = Resolver(handles, open_beneath, allow_absolute=allow_absolute).resolve
         self._locks = Locks(locks_dir)
@@ -56,34 +57,19 @@ class WorkspaceFiles:
 
     def bind(self, call_id: str, excluded: Sequence[Exclusion]) -> BoundFiles:
         """Give the workspace of one call."""
-        return BoundFiles(self.access, self.threads, self.seen, call_id, excluded)
+        return BoundFiles(self._shared, self.seen, call_id, excluded)
 
     def below(self, place: Place, limit: int = 10_000) -> tuple[str, ...] | None:
         """Paths beneath its root of all that lies below a folder; None when there are more than `limit`, or when
         some of it cannot be read or named."""
-        found = listing.everything(self.access, place, limit + 1)
+        try:
+            found = listing.everything(self.access, place, limit + 1)
+        except Problem:
+            return None
         if len(found.entries) > limit or found.unreadable:
             return None
         base = f"{place.path}/" if place.path else ""
-        return tuple(base + entry.path for entry in found.entries)
-
-    def below(self, place: Place, limit: int = 10_000) -> tuple[str, ...] | None:
-        """Paths beneath its root of all that lies below a folder; None when there are more than `limit`."""
-        base = f"{place.path}/" if place.path else ""
-        walk = listing.Walk(base, True, listing.ignoring(()), limit + 1, leaves_out((), place.root), Brake())
-        try:
-            folder = listing.open_folder(self.access, place)
-        except (OSError, Problem):
-            return None
-        try:
-            found = listing.listed(folder, walk, listing.MAX_DEPTH)
-        except (OSError, Problem):
-            return None
-        finally:
-            os.close(folder)
-        if len(found.entries) > limit or found.unreadable:
-            return None
-        return tuple([f"{base}{entry.path}" for entry in found.entries])
+        return tuple([base + entry.path for entry in found.entries])
 
     async def fingerprint(self, place: Place) -> str:
         """Hash what stands there: the bytes of a file, the target of a link, names and dates of a folder's all; ""

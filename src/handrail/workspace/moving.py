@@ -17,8 +17,8 @@ from handrail.workspace.beneath import FOLDER, HANDLE
 from handrail.workspace.folders import Record
 from handrail.workspace.reading import CHUNK, digest
 from handrail.workspace.resolve import kind_of
-from handrail.workspace.threads import Brake
-from handrail.workspace.writing import (
+from handrail.workspace.standing import (
+    NEW,
     Standing,
     forget_ours,
     is_same,
@@ -26,10 +26,11 @@ from handrail.workspace.writing import (
     replace,
     stale,
     stand,
-    sync,
+    sync_folder,
     take_after,
     write_all,
 )
+from handrail.workspace.threads import Brake
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,14 @@ class Load:
 
 
 def move(
-    access: Access, source: Place, target: Place, *, overwrite: bool, ours: Collection[str], record: Record, brake: Brake
+    access: Access,
+    source: Place,
+    target: Place,
+    *,
+    overwrite: bool,
+    ours: Collection[str],
+    record: Record,
+    brake: Brake,
 ) -> None:
     """Rename source to target; ALREADY_EXISTS over something unless `overwrite`, which takes files only.
 
@@ -70,8 +78,8 @@ def move(
             _move_to_free(start, end, load, record)
         else:
             _move_over(access, start, end, load, standing, record)
-        sync(end.folder, target)
-        sync(start.folder, source)
+        sync_folder(end.folder, target)
+        sync_folder(start.folder, source)
     except OSError as error:
         raise problem_of(error, source, "moved") from None
     finally:
@@ -224,7 +232,7 @@ def _carry(start: End, end: End, load: Load, standing: Standing | None) -> None:
 
 
 def _copy(folder: int, temporary: str, original: Standing, place: Place) -> tuple[int, int]:
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    fd = os.open(temporary, NEW, 0o600, dir_fd=folder)
     try:
         found, offset = hashlib.sha256(), 0
         while part := os.pread(original.fd, CHUNK, offset):

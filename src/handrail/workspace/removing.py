@@ -17,8 +17,8 @@ from handrail.workspace.access import Access, problem_of
 from handrail.workspace.beneath import HANDLE, open_same_mount
 from handrail.workspace.folders import Record
 from handrail.workspace.resolve import kind_of
+from handrail.workspace.standing import Standing, is_same, stale, stand, sync_folder
 from handrail.workspace.threads import Brake
-from handrail.workspace.writing import Standing, is_same, stale, stand, sync
 
 MAX_DEPTH = 256
 Excluded = Callable[[str], bool]  # of a path beneath the place's root
@@ -45,7 +45,7 @@ def delete(
                 _delete_folder(access, place, folder, name, recursive, excluded, record, brake)
             else:
                 _delete_one(access, place, folder, name, expected, record, brake)
-            sync(folder, place)
+            sync_folder(folder, place)
         finally:
             os.close(folder)
     except OSError as error:
@@ -188,7 +188,7 @@ def remove_empty(access: Access, place: Place, record: Record) -> None:
     try:
         mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
         _remove_folder(folder, name, place, mode, record)
-        sync(folder, place)
+        sync_folder(folder, place)
     finally:
         os.close(folder)
 

@@ -10,8 +10,9 @@ from handrail.workspace import folders
 from handrail.workspace.access import Access, problem_of
 from handrail.workspace.folders import Record
 from handrail.workspace.removing import delete, remove_empty
+from handrail.workspace.standing import stale, sync_folder
 from handrail.workspace.threads import Brake
-from handrail.workspace.writing import Order, stale, sync, write
+from handrail.workspace.writing import Order, Writing, write
 
 
 def restore(access: Access, place: Place, change: Change, data: bytes | None, record: Record, brake: Brake) -> None:
@@ -43,7 +44,7 @@ def _put_back(access: Access, place: Place, change: Change, data: bytes | None, 
         text = f"What stood at {place.shown} was not kept, so it cannot be put back."
         raise Problem(Code.NOT_FOUND, text, path=place.shown)
     expected = change.after if change.op == "replace" else ""
-    write(access, place, Order(data, expected, mode=change.mode, ours=True), record, brake)
+    write(Writing(access, place, Order(data, expected, mode=change.mode, ours=True), record, brake))
 
 
 def _link_again(access: Access, place: Place, change: Change, record: Record, brake: Brake) -> None:
@@ -54,7 +55,7 @@ def _link_again(access: Access, place: Place, change: Change, record: Record, br
         brake.check()
         os.symlink(change.link, name, dir_fd=folder)
         record(Change(place.shown, "create", link=change.link))
-        sync(folder, place)
+        sync_folder(folder, place)
     except FileExistsError:
         raise stale(place, "something is there already") from None
     except OSError as error:

@@ -63,15 +63,15 @@ def _from_here(pattern: str, folder: str) -> str | None:
     return pattern[len(folder) + 1 :] if pattern.startswith(f"/{folder}/") else None
 
 
-def of_files(query: FileQuery) -> list[str]:
+def of_names() -> list[str]:
     """Say that names alone are wanted."""
-    return ["--files", "--null", "--no-messages"]
+    return ["--files", "--null"]
 
 
-def of_text(query: TextQuery) -> list[str]:
-    """Say what to look for; each line comes with its path, number, column and offset."""
+def of_text(query: TextQuery, mode: str) -> list[str]:
+    """Say what to look for; in mode content each line comes with its path, number, column and offset."""
     argv = ["--no-mmap", "--null", "--with-filename", "--no-heading"]
-    if query.mode == "content":
+    if mode == "content":
         argv += ["--line-number", "--column", "--byte-offset", "--no-context-separator"]
         argv += [f"--max-columns={query.max_chars}", "--max-columns-preview"]
         if query.context:
@@ -79,7 +79,7 @@ def of_text(query: TextQuery) -> list[str]:
         if query.per_file is not None:
             argv.append(f"--max-count={query.per_file}")
     else:
-        argv.append("--files-with-matches" if query.mode == "files" else "--count")
+        argv.append("--files-with-matches" if mode == "files" else "--count")
     if query.literal:
         argv.append("--fixed-strings")
     if query.ignore_case:

@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from handrail.policy.patterns import excluded
-from handrail.queries import Hit, TextQuery
+from handrail.queries import Hit, TextFound, TextQuery
 from handrail.words import Exclusion, Place
 from handrail.workspace.rg_source import Source
 
-HERE = b"./"  # ripgrep is told to search this, and names all it finds with it
 # path NUL line : column : offset : text, or for context: path NUL line - offset - text
 _RECORD = re.compile(rb"([^\0]*)\0(\d+)(?::(\d+):(\d+):|-(\d+)-)([^\n]*)\n")
 _BINARY = re.compile(rb"(?s)(.*): (?:binary file matches|WARNING: stopped searching binary file after match) \(found.*")
+_CLASS = re.compile(r"(?s)\[.[^\]]*\]")
 _LITERAL = re.compile(r"[^*?\[\]/]+")
 
 Open = Callable[[str], int]  # a path below the place searched -> descriptor; OSError where no link-free way leads
@@ -30,8 +30,9 @@ class Keeper:
 
     def __init__(self, place: Place, exclusions: Sequence[Exclusion], fits: re.Pattern[str] | None, hidden: bool):
         self._base = f"{place.path}/" if place.path else ""
-        self._root = place.root.name
-        ours = [item for item in exclusions if not item.root or item.root == self._root]
+        self._root = place.root
+        self._whole = f"{place.root.path}/{self._base}"
+        ours = [item for item in exclusions if not item.root or item.root == place.root.name]
         self._exclusions = [(_fixed_part(item), item) for item in ours]
         self._all = ours
         self._fits = fits
@@ -52,7 +53,7 @@ class Keeper:
 
     def _near(self, paths: list[str]) -> list[Exclusion]:
         """The exclusions that could cover one of the paths: a quick look at all of them at once, never a wrong no."""
-        text = "\n".join([self._base, *paths])
+        text = "\n".join([self._whole, *paths])
         if not text.isascii():
             return self._all  # case folding beyond ASCII is left to the exact check
         text = text.lower()
@@ -61,13 +62,15 @@ class Keeper:
 
 def _fixed_part(item: Exclusion) -> str:
     """The longest text that every path covered by an exclusion holds, in lower case."""
-    return max(_LITERAL.findall(re.sub(r"\[.*?\]", "*", item.pattern)), key=len, default="").lower()
+    return max(_LITERAL.findall(_CLASS.sub("*", item.pattern)), key=len, default="").lower()
 
 
 class Lines:
     """Takes up ripgrep's lines until a query has enough."""
 
-    def __init__(self, query: TextQuery, keeper: Keeper, open_file: Open, only: tuple[bytes, str] | None = None) -> None:
+    def __init__(
+        self, query: TextQuery, keeper: Keeper, open_file: Open, only: tuple[bytes, str] | None = None
+    ) -> None:
         """With `only` (a path as ripgrep prints it, and as it is shown) every line belongs to that one file."""
         self.hits: list[Hit] = []
         self.more = False
@@ -105,6 +108,16 @@ class Lines:
         self._tell_binary(self._rest)
         self._raw, self._rest = None, b""
 
+    def result(self, unreadable: int) -> TextFound:
+        """Give what was found; context that belongs to a match of the next page is left to it."""
+        last = next((hit for hit in reversed(self.hits) if hit.is_match), None)
+        if last is None:
+            self.hits.clear()
+        else:
+            while self.hits[-1].path != last.path or self.hits[-1].line > last.line + self._query.context:
+                self.hits.pop()
+        return TextFound(self.hits, [], self.more, self.binary, unreadable, self.changed)
+
     def _enter(self, raw: bytes) -> None:
         self._end_file()
         *messages, _ = raw.rsplit(b"\n", 1) if b"\n" in raw and _BINARY.match(raw) else (raw,)
@@ -112,13 +125,13 @@ class Lines:
         self._raw = raw
         named = raw.rsplit(b"\n", 1)[-1] if messages else raw
         self._first, self._in_file = len(self.hits), 0
-        self._path = self._only[1] if self._only else os.fsdecode(named.removeprefix(HERE))
+        self._path = self._only[1] if self._only else os.fsdecode(named)
         self._source = self._opened(named)
 
     def _opened(self, named: bytes) -> Source | None:
         if self._only:
             return Source(self._open("")) if named == self._only[0] else None
-        here = order(named.removeprefix(HERE))
+        here = order(named)
         self._skip_to = 0
         if self._after is not None and here <= self._after[0]:
             if here < self._after[0]:

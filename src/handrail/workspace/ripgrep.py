@@ -10,39 +10,355 @@ a parallel run finds all there is of a rare one; a sorted run to the end is for 
 from __future__ import annotations
 
 import os
+import re
+import stat
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Protocol, TypeVar
 
 from handrail.errors import Code, Problem
-from handrail.queries import BadPattern, FileQuery, FilesFound, TextFound, TextQuery
+from handrail.queries import FileQuery, FilesFound, TextFound, TextQuery
 from handrail.sandbox import landlock
 from handrail.words import Exclusion, Place, PlaceKind
-from handrail.workspace import rg_files
-from handrail.workspace.access import READ, Access, problem_of
+from handrail.workspace.access import READ, not_a_file, problem_of
 from handrail.workspace.beneath import FOLDER
-from handrail.workspace.rg_arguments import BATCH, of_files, of_text, of_walk
-from handrail.workspace.rg_output import HERE, Keeper, Lines, sorted_lines
+from handrail.workspace.files import WorkspaceFiles
+from handrail.workspace.rg_arguments import of_names, of_text, of_walk
+from handrail.workspace.rg_files import Names, folders_of, ranked, really_there, sorted_names
+from handrail.workspace.rg_output import Keeper, Lines, order, sorted_lines
 from handrail.workspace.rg_process import End, Ground, find_program, run
-from handrail.workspace.threads import Brake, Threads
+from handrail.workspace.threads import Brake
 
 HEAD_START_SECONDS = 0.008
-_FLOOD_BYTES = 1 << 20  # of unsorted output that is kept before a sorted run is the better way
+MAX_LISTED = 200_000  # names taken up where all of them are needed
+_FLOOD_BYTES = 1 << 20  # of unsorted lines that are kept before a sorted run is the better way
+_BATCH = 128  # files handed to one run as descriptors
+_FEW_FOUND, _COUNT_SECONDS = 20, 0.025  # counting what ignore rules keep back: for so few, within this
+_UNREADABLE = re.compile(r"^rg: .*\(os error \d+\)$", re.MULTILINE)
+
+T = TypeVar("T")
+
+
+class Sink(Protocol):
+    """Takes up what ripgrep prints."""
+
+    def feed(self, data: bytes) -> bool:
+        """Take bytes; True when there is enough."""
+
+    def close(self) -> None:
+        """Take up the last words."""
+
+
+S = TypeVar("S", bound=Sink)
 
 
 class Ripgrep:
-    """Makes searchers, each bound to one call's exclusions. Close it to end its threads."""
+    """Makes searchers, each bound to one call's exclusions; lives as long as the workspace it searches."""
 
-    def __init__(self, access: Access, *, confined: bool | None = None, threads: int = 8) -> None:
+    def __init__(
+        self,
+        files: WorkspaceFiles,
+        *,
+        confined: bool | None = None,
+        head_start_seconds: float = HEAD_START_SECONDS,
+    ) -> None:
         """Confine with Landlock where the kernel has it, unless told otherwise."""
-        self._access = access
-        self._confined = landlock.abi() > 0 if confined is None else confined
-        self._threads = Threads(threads)
+        self.access = files.access
+        self.threads = files.threads
+        self.confined = landlock.abi() > 0 if confined is None else confined
+        self.head_start_seconds = head_start_seconds
 
     def bind(self, excluded: Sequence[Exclusion]) -> BoundSearcher:
         """Give the searcher of one call."""
-        return BoundSearcher(self._access, self._threads, self._confined, tuple(excluded))
+        return BoundSearcher(self, tuple(excluded))
 
-    async def close(self) -> None:
-        """End the threads; searches under way are finished first."""
-        await self._threads.close()
+
+class BoundSearcher:
+    """A `Searcher` of one call: all its work is done in a thread."""
+
+    __slots__ = ("_excluded", "_ripgrep")
+
+    def __init__(self, ripgrep: Ripgrep, excluded: tuple[Exclusion, ...]) -> None:
+        self._ripgrep = ripgrep
+        self._excluded = excluded
+
+    async def files(self, place: Place, query: FileQuery) -> FilesFound:
+        """List files below a place."""
+        return await self._search(place, query.timeout_seconds, lambda search: search.files(query))
+
+    async def text(self, place: Place, query: TextQuery) -> TextFound:
+        """Search in a file, or in the files below a place."""
+        return await self._search(place, query.timeout_seconds, lambda search: search.text(query))
+
+    async def _search(self, place: Place, seconds: float, work: Callable[[Search], T]) -> T:
+        brake = Brake()
+        search = Search(self._ripgrep, place, self._excluded, time.monotonic() + seconds, brake)
+        return await self._ripgrep.threads.run(brake, search.do, work)
+
+
+class Search:
+    """One search, in its thread."""
+
+    __slots__ = ("_brake", "_deadline", "_excluded", "_folder", "_ground", "_place", "_ripgrep")
+
+    def __init__(
+        self, ripgrep: Ripgrep, place: Place, excluded: tuple[Exclusion, ...], deadline: float, brake: Brake
+    ) -> None:
+        self._ripgrep = ripgrep
+        self._place = place
+        self._excluded = excluded
+        self._deadline = deadline
+        self._brake = brake
+        self._folder = -1  # the place, or for a file its root
+
+    def do(self, work: Callable[[Search], T]) -> T:
+        """Open the place, work, and let it go."""
+        access, place = self._ripgrep.access, self._place
+        root = access.roots.handle(place.root)
+        is_file = place.kind is PlaceKind.FILE
+        try:
+            self._folder = os.dup(root) if is_file else access.open(place, FOLDER)
+        except OSError as error:
+            raise problem_of(error, place, "searched") from None
+        try:
+            self._ground = Ground(find_program(), root, self._folder, self._ripgrep.confined)
+            return work(self)
+        finally:
+            os.close(self._folder)
+            self._folder = -1
+
+    # ── names ────────────────────────────────────────────────────────────────────────────────
+
+    def files(self, query: FileQuery) -> FilesFound:
+        """List, in the order asked for."""
+        began = time.monotonic()
+        argv = [*of_walk(self._place, query, self._excluded), *of_names()]
+        if query.sort != "path" or query.folders:
+            return self._all_files(query, argv)
+        keeper = self._keeper(query)
+        fresh = partial(Names, keeper, limit=query.limit, after=query.after)
+        names, _ = self._in_order(argv, (), fresh, sorted_names, MAX_LISTED * 64)
+        found = really_there(names.found, self._open_folder)
+        quick = time.monotonic() - began < _COUNT_SECONDS
+        count = query.respect_ignore and not names.more and not query.after and len(found) <= _FEW_FOUND and quick
+        return FilesFound(
+            found,
+            more=names.more,
+            total=None if names.more or query.after else len(found),
+            ignored=self._ignored(query, len(found)) if count else None,
+        )
+
+    def _all_files(self, query: FileQuery, argv: list[str]) -> FilesFound:
+        everything = Keeper(self._place, self._excluded, None, query.hidden)
+        keeper = everything if query.folders else self._keeper(query)
+        names = Names(keeper, limit=MAX_LISTED)
+        self._checked(self._run(argv, names.feed, self._deadline))
+        paths = names.found
+        if query.folders:
+            deep = query.depth or len(paths)
+            paths = [path for path in folders_of(paths) if path.count("/") < deep]
+            paths = self._keeper(query).keeps(really_there(paths, self._open_folder))
+        if query.sort != "path":
+            paths = ranked(paths, query.sort, self._open_folder)
+        elif query.after:
+            paths = [path for path in paths if _follows(path, query.after)]
+        page = paths[query.skip : query.skip + query.limit]
+        total = None if names.more or query.after else len(paths)
+        return FilesFound(page, more=names.more or len(paths) > query.skip + len(page), total=total)
+
+    def _ignored(self, query: FileQuery, shown: int) -> int | None:
+        """Count what ignore rules keep back, if that is quickly done."""
+        from dataclasses import replace
+
+        freely = replace(query, respect_ignore=False)
+        argv = [*of_walk(self._place, freely, self._excluded), *of_names(), *(["--glob=!.git"] * freely.hidden)]
+        names = Names(self._keeper(query), limit=MAX_LISTED)
+        end = self._run(argv, names.feed, min(self._deadline, time.monotonic() + _COUNT_SECONDS))
+        return max(0, len(names.found) - shown) if end.finished else None
+
+    # ── text ─────────────────────────────────────────────────────────────────────────────────
+
+    def text(self, query: TextQuery) -> TextFound:
+        """Search the way the mode asks for."""
+        if self._place.kind is PlaceKind.FILE:
+            return self._in_one_file(query)
+        if query.mode != "content":
+            return self._matching_files(query)
+        keeper = self._keeper(query)
+        argv = [*of_text(query, query.mode), *of_walk(self._place, query, self._excluded)]
+        lines, end = self._in_order(
+            argv, ("--", query.pattern), partial(Lines, query, keeper, self._open_file), sorted_lines, _FLOOD_BYTES
+        )
+        return lines.result(unreadable=_unreadable(end))
+
+    def _in_one_file(self, query: TextQuery) -> TextFound:
+        fd = self._opened_place()
+        try:
+            argv = [
+                *of_text(query, query.mode),
+                "--no-config",
+                "--color=never",
+                "--",
+                query.pattern,
+                f"/proc/self/fd/{fd}",
+            ]
+            if query.mode != "content":
+                return TextFound([], [("", count) for _, count in self._counted(argv, [fd])])
+            only = (f"/proc/self/fd/{fd}".encode(), "")
+            lines = Lines(query, self._keeper(query), lambda _path: os.dup(fd), only)
+            try:
+                end = self._checked(self._run(argv, lines.feed, self._deadline, [fd]))
+            finally:
+                lines.close()
+            return lines.result(unreadable=_unreadable(end))
+        finally:
+            os.close(fd)
+
+    def _opened_place(self) -> int:
+        try:
+            fd = self._ripgrep.access.open(self._place, READ)
+        except OSError as error:
+            raise problem_of(error, self._place, "searched") from None
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise not_a_file(self._place)
+        return fd
+
+    def _matching_files(self, query: TextQuery) -> TextFound:
+        """Find files by a walk, then let only what a handle leads to decide and be counted."""
+        keeper = self._keeper(query)
+        argv = [*of_text(query, "files"), *of_walk(self._place, query, self._excluded)]
+        limit = min(query.limit, query.max_files or query.limit)
+        after = "" if query.after is None else query.after[0]
+        fresh = partial(Names, keeper, limit=limit, after=after)
+        names, _ = self._in_order(argv, ("--", query.pattern), fresh, sorted_names, _FLOOD_BYTES)
+        counts: list[tuple[str, int]] = []
+        for start in range(0, len(names.found), _BATCH):
+            counts += self._judged(query, names.found[start : start + _BATCH])
+        return TextFound([], counts, more=names.more, changed=len(names.found) - len(counts))
+
+    def _judged(self, query: TextQuery, paths: list[str]) -> list[tuple[str, int]]:
+        with _all_open(paths, self._open_file) as opened:
+            if not opened:
+                return []
+            files = [f"/proc/self/fd/{fd}" for fd in opened]
+            argv = [
+                *of_text(query, query.mode),
+                "--no-config",
+                "--color=never",
+                "--sort=none",
+                "--",
+                query.pattern,
+                *files,
+            ]
+            counts = dict(self._counted(argv, list(opened)))
+        return [(path, counts[fd]) for fd, path in opened.items() if fd in counts]
+
+    def _counted(self, argv: list[str], fds: list[int]) -> list[tuple[int, int]]:
+        """Give descriptor and number of matching lines (1 where only files are asked for)."""
+        flood = _Flood(_FLOOD_BYTES)
+        self._checked(self._run(argv, flood.feed, self._deadline, fds))
+        found = re.findall(rb"/proc/self/fd/(\d+)\0(?:(\d+)\n)?", flood.data)
+        return [(int(fd), int(count or 1)) for fd, count in found]
+
+    # ── runs ─────────────────────────────────────────────────────────────────────────────────
+
+    def _in_order(
+        self,
+        argv: list[str],
+        tail: tuple[str, ...],
+        fresh: Callable[[], S],
+        sort: Callable[[bytes], bytes],
+        flood_bytes: int,
+    ) -> tuple[S, End]:
+        """Feed a sink in the order of paths, by the quickest way there is."""
+        in_order = [*argv, "--sort=path", *tail]
+        soon = min(self._deadline, time.monotonic() + self._ripgrep.head_start_seconds)
+        sink = fresh()
+        end = self._fed(in_order, sink, soon)
+        if not end.late:
+            return sink, self._checked(end)
+        flood = _Flood(flood_bytes)
+        end = self._checked(self._fed([*argv, *tail], flood, self._deadline))
+        sink = fresh()
+        if end.finished:
+            sink.feed(sort(flood.data))
+            sink.close()
+            return sink, end
+        return sink, self._checked(self._fed(in_order, sink, self._deadline))
+
+    def _fed(self, argv: list[str], sink: Sink, until: float) -> End:
+        try:
+            return self._run(argv, sink.feed, until)
+        finally:
+            sink.close()
+
+    def _run(self, argv: Sequence[str], feed: Callable[[bytes], bool], until: float, fds: Sequence[int] = ()) -> End:
+        return run(self._ground, argv, feed, until=until, brake=self._brake, inherit=fds)
+
+    def _checked(self, end: End) -> End:
+        """Raise what a run's end means for the caller."""
+        if end.late:
+            text = (
+                "The search took too long and was stopped; search below a smaller `path`, or name a `glob` or `type`."
+            )
+            raise Problem(Code.TIMEOUT, text)
+        told = _UNREADABLE.sub("", end.messages).strip()
+        if end.code == 2 and told:
+            raise Problem(Code.INVALID_ARGS, told.removeprefix("rg: "))
+        return end
+
+    # ── handles ──────────────────────────────────────────────────────────────────────────────
+
+    def _keeper(self, query: FileQuery | TextQuery) -> Keeper:
+        return Keeper(self._place, self._excluded, query.fits, query.hidden)
+
+    def _open_file(self, path: str) -> int:
+        return self._ripgrep.access.open_beneath(self._folder, path, READ, 0)
+
+    def _open_folder(self, path: str) -> int:
+        return self._ripgrep.access.open_beneath(self._folder, path, FOLDER, 0)
+
+
+class _Flood:
+    """Keeps what is printed, as long as it is not too much."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._parts: list[bytes] = []
+        self._left = max_bytes
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(self._parts)
+
+    def feed(self, data: bytes) -> bool:
+        self._parts.append(data)
+        self._left -= len(data)
+        return self._left < 0
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _unreadable(end: End) -> int:
+    return len(_UNREADABLE.findall(end.messages))
+
+
+@contextmanager
+def _all_open(paths: list[str], open_file: Callable[[str], int]) -> Iterator[dict[int, str]]:
+    """Open what can be opened; closed again at the end."""
+    opened: dict[int, str] = {}
+    try:
+        for path in paths:
+            with suppress(OSError):
+                opened[open_file(path)] = path
+        yield opened
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def _follows(path: str, after: str) -> bool:
+    return order(os.fsencode(path)) > order(os.fsencode(after))

@@ -35,20 +35,18 @@ class Threads:
         self._count = count
         self._pool: ThreadPoolExecutor | None = None
 
-    async def run(self, brake: Brake, work: Callable[..., T], *args: Any) -> T:
-        """Run `work` in a thread. When cancelled, pull the brake, see the thread end, then be cancelled."""
+    def start(self, work: Callable[..., None], *args: Any) -> Future[None]:
+        """Hand work to a thread."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._count, "handrail-files")
+        return self._pool.submit(work, *args)
+
+    async def run(self, brake: Brake, work: Callable[..., T], *args: Any) -> T:
+        """Run `work` in a thread. When cancelled, pull the brake, see the thread end, then be cancelled."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        job = self._pool.submit(_carry, loop, done, work, args)
-        try:
-            return await done
-        except asyncio.CancelledError:
-            brake.pulled = True
-            if not job.cancel():
-                await _end_of(job)
-            raise
+        self.start(_carry, loop, done, brake, work, args)
+        return await outcome(done, brake)
 
     async def close(self) -> None:
         """End the threads; what they are doing is finished first."""
@@ -57,39 +55,48 @@ class Threads:
             await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
 
 
+async def outcome(done: asyncio.Future[T], brake: Brake) -> T:
+    """Wait for a thread's result; when cancelled, let it end first: its files must not be closed under it."""
+    try:
+        return await asyncio.shield(done)
+    except asyncio.CancelledError:
+        brake.pulled = True
+        while not done.done():
+            try:
+                await asyncio.wait((done,))
+            except asyncio.CancelledError:
+                continue
+        done.exception()  # looked at, so that nobody complains that it was not
+        raise
+
+
 def _carry(
-    loop: asyncio.AbstractEventLoop, done: asyncio.Future[T], work: Callable[..., T], args: tuple[Any, ...]
+    loop: asyncio.AbstractEventLoop,
+    done: asyncio.Future[T],
+    brake: Brake,
+    work: Callable[..., T],
+    args: tuple[Any, ...],
 ) -> None:
     try:
+        brake.check()
         result = work(*args)
     except BaseException as error:  # noqa: BLE001  # handed to whoever awaits
-        _tell(loop, _fail, done, error)
+        tell(loop, [(done, None, error)])
     else:
-        _tell(loop, _succeed, done, result)
+        tell(loop, [(done, result, None)])
 
 
-def _tell(loop: asyncio.AbstractEventLoop, how: Callable[..., None], done: asyncio.Future[T], value: object) -> None:
+def tell(loop: asyncio.AbstractEventLoop, ended: list[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
+    """Hand results from a thread to those who wait for them, waking the loop once."""
     try:
-        loop.call_soon_threadsafe(how, done, value)
+        loop.call_soon_threadsafe(_settle, ended)
     except RuntimeError:  # the loop is closed: nobody waits any more
         return
 
 
-def _succeed(done: asyncio.Future[T], result: T) -> None:
-    if not done.done():
-        done.set_result(result)
-
-
-def _fail(done: asyncio.Future[T], error: BaseException) -> None:
-    if not done.done():
-        done.set_exception(error)
-
-
-async def _end_of(job: Future[None]) -> None:
-    """Wait for a thread whatever happens to the waiting task: its files must not be closed under it."""
-    ended = asyncio.wrap_future(job)
-    while not ended.done():
-        try:
-            await asyncio.wait((ended,))
-        except asyncio.CancelledError:
-            continue
+def _settle(ended: list[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
+    for done, result, error in ended:
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)

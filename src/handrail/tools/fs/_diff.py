@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
@@ -111,7 +112,7 @@ def _written(old: Side, new: Side) -> list[str]:
     if not blocks:
         return []
     lines = [_header("---", "a", old.name), _header("+++", "b", new.name)]
-    for group in _grouped(blocks, len(old.lines)):
+    for group in _grouped(blocks):
         lines += _hunk(old, new, group)
     return lines
 
@@ -120,7 +121,7 @@ def _header(sign: str, side: str, name: str | None) -> str:
     return f"{sign} {side}/{name}" if name is not None else f"{sign} /dev/null"
 
 
-def _grouped(blocks: list[Block], size: int) -> Iterator[list[Block]]:
+def _grouped(blocks: list[Block]) -> Iterator[list[Block]]:
     group = [blocks[0]]
     for one, other in pairwise(blocks):
         if other[0] - one[1] > 2 * _AROUND:
@@ -160,7 +161,8 @@ def _bounded(lines: list[str], name: str, limits: Limits) -> str:
         short = _short(line, limits.max_line_chars - 60)
         room -= len(short.encode()) + 1
         if room < 0 or len(shown) >= most:
-            note = f'[{len(shown)} of {len(lines)} lines of this diff shown; read_file {{"path": "{name}"}} shows the file]'
+            args = json.dumps({"path": name}, ensure_ascii=False)
+            note = f"[{len(shown)} of {len(lines)} lines of this diff shown; read_file {args} shows the file as it is]"
             return "\n".join([*shown, note]) + "\n"
         shown.append(short)
     return "".join(f"{line}\n" for line in shown)

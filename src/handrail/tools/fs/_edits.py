@@ -50,7 +50,7 @@ class Edited:
     matched_by: tuple[str, ...]  # one per edit
 
 
-Again = Callable[[list[Edit]], dict[str, Any]]  # the call that would make these edits
+Again = Callable[[list[Edit]], dict[str, Any] | None]  # the call that would make these edits
 
 
 def apply_edits(text: str, edits: list[Edit], shown: str, hide: Hide, again: Again) -> Edited:

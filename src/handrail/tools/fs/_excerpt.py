@@ -12,7 +12,7 @@ from handrail.ports import Limits, Secrets
 
 from ._text import body_of, lines_of
 
-CONTEXT = 16 * 1024  # characters around a part that can tell whether it must be hidden
+CONTEXT = 24 * 1024  # characters around a part that can tell whether it must be hidden
 _LEAST = 200  # characters of a long line that are shown whatever else needs room
 
 

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 
 from handrail.errors import Code, Problem
+from handrail.output.redact import MARK
 
 from ._ladder import Original
-from ._text import MARK, body_of, lines_of
+from ._text import body_of, lines_of
 
 Hide = Callable[[int, int], str]  # gives a stretch of the original with what must be hidden hidden
 
@@ -41,8 +42,8 @@ def no_match(original: Original, quoted: str, field: str, shown: str, hide: Hide
     return Problem(
         Code.NO_MATCH,
         f"`{field}` is not in {shown}. The nearest place starts at line {start + 1}; line {line + 1} differs from "
-        f"column {column + 1} on: expected {visible(expected, column)!r}, found {visible(found, column)!r} (· is a space, "
-        f"→ a tab).{_signs(expected, found, column)}{hint}",
+        f"column {column + 1} on: expected {visible(expected, column)!r}, found {visible(found, column)!r} "
+        f"(· is a space, → a tab).{_signs(expected, found, column)}{hint}",
         next_call={"tool": "read_file", "args": {"path": shown, "offset": offset, "limit": limit}},
         nearest_line=start + 1,
         line=line + 1,

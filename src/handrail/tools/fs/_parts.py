@@ -204,7 +204,7 @@ def _onward(chosen: Selection, window: Window, want: Want, facts: Facts) -> tupl
         again |= {"column": want.column} if want.column is not None else {}
         return " shown", {"offset": chosen.next_line, **again}
     if want.tail is not None and window.line > 1:
-        first = max(1, window.line - LINES)
+        first = max(1, window.line - LINES + 1)
         return " shown, the earlier ones are left", {"offset": first, "limit": window.line - first}
     return "", {}
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from posixpath import basename
+from collections.abc import Sequence
+from posixpath import basename, splitext
 
 from handrail.errors import Code, Problem
 from handrail.ports import Workspace
@@ -57,7 +58,7 @@ def stale(place: Place, expected: str | None, now: str) -> Problem:
     )
 
 
-def _clearly_nearest(path: str, near: list[str]) -> str | None:
+def _clearly_nearest(path: str, near: Sequence[str]) -> str | None:
     name = basename(path).lower()
     ranked = sorted(((_likeness(name, basename(item).lower()), item) for item in near), reverse=True)
     if not ranked or ranked[0][0] < _CLOSE:
@@ -66,4 +67,8 @@ def _clearly_nearest(path: str, near: list[str]) -> str | None:
 
 
 def _likeness(one: str, other: str) -> float:
+    """How alike two names are; an ending that both have, or only one has, says nothing."""
+    (stem, ending), (other_stem, other_ending) = splitext(one), splitext(other)
+    if ending == other_ending or not ending or not other_ending:
+        one, other = stem, other_stem
     return difflib.SequenceMatcher(None, one, other).ratio()

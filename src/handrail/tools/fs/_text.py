@@ -6,8 +6,8 @@ import io
 from dataclasses import dataclass
 
 from handrail.errors import Code, Problem
+from handrail.output.redact import MARK
 
-MARK = "***REDACTED***"  # what a hidden value looks like to a model
 SAMPLE = 8192  # bytes that decide whether a file without NUL is binary
 _MOST_CONTROLS = 0.1
 

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from handrail.errors import Code, Problem
 from handrail.ports import Limits, Secrets, Workspace
 from handrail.tool import Edits, tool
 from handrail.words import Answer, Evidence, How, Place, PlaceKind, Touch, TouchKind
@@ -139,6 +138,3 @@ def _said(result: FileEdit) -> str:
 
 def _evidence(result: FileEdit) -> tuple[Evidence, ...]:
     return (Evidence("file", result.path, f"{result.replacements} replaced", result.sha256_after),)
-
-
-__all__ = ["Code", "Problem", "edit_file"]

@@ -1,0 +1,149 @@
+"""grep and find_files against bare `rg` with the same flags and limit, on a warm tree of 20,000 files.
+
+Run it alone: `python bench/search.py [files]`. Rounds of both sides alternate, so that load on the machine hits both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from handrail.output.redact import Redactor
+from handrail.policy.builtin import KEY_MATERIAL
+from handrail.ports import Limits
+from handrail.queries import FileQuery, TextQuery
+from handrail.tool import Tool
+from handrail.tools.search.find_files import find_files
+from handrail.tools.search.grep import grep
+from handrail.words import Exclusion, Root
+from handrail.workspace.files import WorkspaceFiles
+from handrail.workspace.rg_arguments import of_names, of_text, of_walk
+from handrail.workspace.rg_process import find_program
+from handrail.workspace.ripgrep import Ripgrep
+
+ROUNDS = 41
+WORDS = (
+    "return import def class self value index offset buffer stream parse token match result config option error handle "
+    "path file read write open close lock thread queue event"
+).split()
+EXCLUDED = (
+    *(Exclusion(name, "bench") for name in KEY_MATERIAL),
+    Exclusion(".env*", "bench", except_for=(".env.example",)),
+)
+
+Call = Callable[[], Awaitable[Any]]
+
+
+def make_tree(root: Path, files: int) -> None:
+    """Write files of 20 to 120 lines, twenty to a folder, a rare literal in one of 4001."""
+    chance = random.Random(7)
+    for index in range(files):
+        folder = root / f"pkg{index // 400:03d}" / f"mod{index // 20 % 20:02d}"
+        if index % 20 == 0:
+            folder.mkdir(parents=True, exist_ok=True)
+        lines = [
+            f"    {' '.join(chance.choices(WORDS, k=chance.randint(3, 10)))} {chance.randint(0, 9999)}"
+            for _ in range(chance.randint(20, 120))
+        ]
+        if index % 4001 == 0:
+            lines.append("the rare xyzzy_plugh literal")
+        (folder / f"file_{index:05d}.{chance.choice(('py', 'js', 'md', 'txt'))}").write_text("\n".join(lines) + "\n")
+    (root / ".gitignore").write_text("*.log\nbuild/\n")
+
+
+def bare(root: Path, argv: list[str], limit: int, end: bytes) -> float:
+    """Run rg as a person would from Python: read until the limit, kill, reap. Seconds."""
+    began = time.perf_counter()
+    child = subprocess.Popen(
+        [find_program(), *argv], cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert child.stdout is not None
+    count = 0
+    while count < limit and (data := os.read(child.stdout.fileno(), 1 << 16)):
+        count += data.count(end)
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    return time.perf_counter() - began
+
+
+async def ours(call: Call) -> float:
+    """Run a tool. Seconds."""
+    began = time.perf_counter()
+    await call()
+    return time.perf_counter() - began
+
+
+async def compare(root: Path, call: Call, argv: list[str], limit: int, end: bytes = b"\n") -> dict[str, float]:
+    """Medians in milliseconds of the tool, of rg with the same flags, and of rg in its own order."""
+    times: dict[str, list[float]] = {"ours": [], "rg": [], "rg_unsorted": []}
+    unsorted = [word for word in argv if word != "--sort=path"]
+    for _ in range(ROUNDS):
+        times["rg"].append(bare(root, argv, limit, end))
+        times["ours"].append(await ours(call))
+        times["rg_unsorted"].append(bare(root, unsorted, limit, end))
+    return {name: statistics.median(found) * 1000 for name, found in times.items()}
+
+
+def caller(files: WorkspaceFiles) -> Callable[..., Call]:
+    """Call tools as the kernel does, with real ports."""
+    ports = {
+        "searcher": Ripgrep(files).bind(EXCLUDED),
+        "files": files.bind("bench", EXCLUDED),
+        "secrets": Redactor(),
+        "limits": Limits(max_output_bytes=1 << 20),
+    }
+
+    def make(tool: Tool, **args: Any) -> Call:
+        async def call() -> Any:
+            parsed, _ = tool.parse(args)
+            for name, _mark in tool.targets:
+                parsed[name] = files.resolve(parsed[name])
+            return await tool.function(**parsed, **{name: ports[name] for name, _ in tool.injected})
+
+        return call
+
+    return make
+
+
+async def measure(root: Path) -> dict[str, dict[str, float]]:
+    """Give medians by case."""
+    files = WorkspaceFiles([Root("workspace", str(root), writable=False)])
+    call, place = caller(files), files.resolve(".")
+
+    def text(pattern: str) -> list[str]:
+        query = TextQuery(pattern)
+        return [*of_text(query, "content"), *of_walk(place, query, EXCLUDED), "--sort=path", "--", pattern]
+
+    names = [*of_walk(place, FileQuery(), EXCLUDED), *of_names(), "--sort=path"]
+    try:
+        return {
+            "grep, rare literal": await compare(root, call(grep, pattern="xyzzy_plugh"), text("xyzzy_plugh"), 100),
+            "grep, common regex": await compare(root, call(grep, pattern="ret[a-z]+n"), text("ret[a-z]+n"), 100),
+            "find_files": await compare(root, call(find_files, pattern="*"), names, 1000, b"\0"),
+        }
+    finally:
+        await files.close()
+
+
+def main(count: int = 20_000) -> None:
+    """Print a table."""
+    with tempfile.TemporaryDirectory() as folder:
+        make_tree(Path(folder), count)
+        for name, times in asyncio.run(measure(Path(folder).resolve())).items():
+            ratio = times["ours"] / times["rg"]
+            print(f"{name:20} {times['ours']:8.2f} ms  rg {times['rg']:8.2f} ms  ratio {ratio:5.2f}", end="")
+            print(f"   (rg unsorted {times['rg_unsorted']:8.2f} ms)")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

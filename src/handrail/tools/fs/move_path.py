@@ -1,0 +1,66 @@
+"""move_path: give a file or folder another name or place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from posixpath import basename
+from typing import Annotated
+
+from handrail.errors import Code, Problem
+from handrail.ports import Workspace
+from handrail.tool import Touching, Writes, tool
+from handrail.words import Answer, Evidence, How, Place, PlaceKind, TouchKind
+
+from ._standing import missing
+
+# Deep, since moving a folder takes along all that lies below; the link itself is moved, not what it points to.
+Leaves = Annotated[Place, Touching(TouchKind.FS_DELETE, deep=True, how=How.MOVE, follow=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What was moved, and whether something was replaced."""
+
+    source: str
+    target: str
+    type: str  # file | directory | link | other
+    replaced: bool
+
+
+@tool(risk="high")
+async def move_path(
+    files: Workspace,
+    source: Leaves,
+    target: Annotated[Writes, "the new path itself, not the folder to move into"],
+    overwrite: Annotated[bool, "a file that stands at the target is replaced"] = False,
+) -> Answer[Move]:
+    """Move or rename a file or folder; missing folders on the way to the target are made."""
+    _check(files, source, target, overwrite)
+    changes = await files.move(source, target, overwrite=overwrite)
+    result = Move(source.shown, target.shown, source.kind.value, target.kind is not PlaceKind.MISSING)
+    said = f"Moved {source.shown} to {target.shown}{', replacing what was there' if result.replaced else ''}"
+    sha256 = next((change.after for change in changes if change.op == "move"), None)
+    return Answer(result, said, said, (Evidence("file", target.shown, f"moved from {source.shown}", sha256),))
+
+
+def _check(files: Workspace, source: Place, target: Place, overwrite: bool) -> None:
+    if source.kind is PlaceKind.MISSING:
+        problem = missing(files, source, "stat_path")
+        if problem.next_call is not None:
+            nearest = problem.next_call["args"]["path"]
+            problem.next_call = {"tool": "move_path", "args": {"source": nearest, "target": target.shown}}
+        raise problem
+    if target.kind is PlaceKind.DIRECTORY and source.absolute != target.absolute:
+        inside = f"{target.shown.rstrip('/')}/{basename(source.path)}" if target.path else basename(source.path)
+        raise Problem(
+            Code.ALREADY_EXISTS,
+            f"{target.shown} is a folder; to move {source.shown} into it, name the new path.",
+            next_call={"tool": "move_path", "args": {"source": source.shown, "target": inside}},
+        )
+    if target.kind is not PlaceKind.MISSING and not overwrite and source.absolute != target.absolute:
+        args = {"source": source.shown, "target": target.shown, "overwrite": True}
+        raise Problem(
+            Code.ALREADY_EXISTS,
+            f"{target.shown} exists already; `overwrite: true` replaces it.",
+            next_call={"tool": "move_path", "args": args},
+        )

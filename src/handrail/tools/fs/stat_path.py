@@ -1,0 +1,37 @@
+"""stat_path: what stands at a path, without reading it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from handrail.ports import Workspace
+from handrail.tool import ReadsItself, tool
+from handrail.words import Answer, Evidence, PlaceKind
+
+from ._standing import missing
+from ._times import utc
+
+
+@dataclass(frozen=True, slots=True)
+class PathStat:
+    """What the file system says of a thing itself; a link is not followed."""
+
+    path: str
+    type: str  # file | directory | link | other
+    size: int
+    mtime: str  # UTC
+    mode: str  # permission bits, octal
+    target: str | None  # of a link
+
+
+@tool(risk="low")
+async def stat_path(files: Workspace, path: ReadsItself) -> Answer[PathStat]:
+    """Look at a file, folder or link: type, size, time of change, mode, where a link points."""
+    if path.kind is PlaceKind.MISSING:
+        raise missing(files, path, "stat_path")
+    stat = await files.stat(path)
+    shown = path.shown
+    result = PathStat(shown, stat.kind.value, stat.size, utc(stat.mtime_ns), f"{stat.mode:04o}", stat.target)
+    link = f" to {stat.target}" if stat.target is not None else ""
+    said = f"{shown}: {stat.kind.value}{link}, {stat.size} bytes, changed {result.mtime}, mode {result.mode}"
+    return Answer(result, said, said, (Evidence("file", shown, said),))

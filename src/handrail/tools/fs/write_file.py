@@ -1,0 +1,166 @@
+"""write_file: make a file, replace one that is known, or add to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from handrail.errors import Code, Problem
+from handrail.output.redact import MARK
+from handrail.ports import Limits, Secrets, Workspace
+from handrail.tool import Writes, tool
+from handrail.words import Answer, Evidence, How, Place, PlaceKind, Touch, TouchKind
+
+from ._diff import diff_texts
+from ._standing import need_file, stale
+from ._text import Decoded, decode, encode, refuse_marks
+
+Mode = Literal["create", "overwrite", "append"]
+_ECHOED = 4000  # characters of content that are repeated in a suggested call
+_THREADED = 1 << 20
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileWrite:
+    """What was written."""
+
+    path: str
+    bytes: int  # of the whole file
+    sha256: str
+    created: bool
+    diff: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A write that is ready to be made."""
+
+    data: bytes
+    before: str  # hash of what is there; empty: nothing is
+    diff: str
+
+
+def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:
+    how = How.EDIT if args["mode"] == "append" else How.REPLACE
+    return (Touch(TouchKind.FS_WRITE, args["path"], how=how),)
+
+
+async def _preview(
+    files: Workspace,
+    secrets: Secrets,
+    limits: Limits,
+    path: Place,
+    content: str,
+    mode: Mode,
+    expected_sha256: str | None,
+    **_: Any,
+) -> str:
+    return (await _plan(files, secrets, limits, path, content, mode, expected_sha256)).diff
+
+
+@tool(risk="high", touches=_touches, permissions=("fs.write",), preview=_preview)
+async def write_file(
+    files: Workspace,
+    secrets: Secrets,
+    limits: Limits,
+    path: Writes,
+    content: str,
+    mode: Annotated[Mode, "create: nothing may be there; overwrite: the file must have been read; append"] = "create",
+    expected_sha256: Annotated[str | None, "what must be there now; lets overwrite replace a file not read"] = None,
+    mkdirs: Annotated[bool, "make missing folders"] = True,
+) -> Answer[FileWrite]:
+    """Write a text file in one step: it is there whole or not at all. To change a part of a file, use edit_file."""
+    plan = await _plan(files, secrets, limits, path, content, mode, expected_sha256)
+    await files.write(
+        path, plan.data, expected_sha256=plan.before, mkdirs=mkdirs, exclusive=mode == "create" or not plan.before
+    )
+    sha256, shown, size = hashlib.sha256(plan.data).hexdigest(), path.shown, len(plan.data)
+    if mode != "append":
+        files.saw(path, sha256, whole=True)
+    result = FileWrite(shown, size, sha256, not plan.before, plan.diff)
+    said = f"{'Created' if result.created else 'Wrote'} {shown}: {size} bytes, sha256 {sha256}"
+    # What a model just sent it need not read again.
+    told = said if result.created else f"{said}\n{plan.diff}"
+    return Answer(result, said, told, (Evidence("file", shown, f"{size} bytes", sha256),))
+
+
+async def _plan(
+    files: Workspace,
+    secrets: Secrets,
+    limits: Limits,
+    path: Place,
+    content: str,
+    mode: Mode,
+    expected_sha256: str | None,
+) -> _Plan:
+    if path.kind is PlaceKind.MISSING:
+        if expected_sha256:
+            raise stale(path, expected_sha256, "")
+        refuse_marks("", content, path.shown)
+        return _Plan(encode(content), "", diff_texts(None, content, path.shown, secrets, limits))
+    need_file(files, path, "write_file")
+    if mode == "create":
+        raise _exists(files, path, content)
+    old, before = await _standing(files, path, limits, mode)
+    known = expected_sha256 if expected_sha256 is not None or mode == "append" else files.seen(path)
+    if known != before and not (mode == "append" and known is None):
+        raise stale(path, known, before)
+    work = partial(_planned, old, before, path.shown, content, mode, secrets, limits)
+    return await asyncio.to_thread(work) if len(old or b"") > _THREADED else work()
+
+
+def _planned(
+    old: bytes | None, before: str, shown: str, content: str, mode: Mode, secrets: Secrets, limits: Limits
+) -> _Plan:
+    if mode == "append":
+        decoded = decode(old or b"", shown)
+        text, after = decoded.text, decoded.text + content
+        data = encode(after, decoded.encoding, decoded.bom)
+    else:
+        known = _readable(old, shown)
+        text, after, data = known.text if known else "", content, encode(content)
+        if old is not None and known is None:
+            refuse_marks(MARK * old.count(MARK.encode()), content, shown)
+        if known is None:
+            return _Plan(
+                data, before, f"{shown} is replaced; what it held is too large or no text, so no diff is shown\n"
+            )
+    refuse_marks(text, after, shown)
+    return _Plan(data, before, diff_texts(text, after, shown, secrets, limits))
+
+
+def _readable(old: bytes | None, shown: str) -> Decoded | None:
+    try:
+        return None if old is None else decode(old, shown)
+    except Problem:
+        return None
+
+
+async def _standing(files: Workspace, path: Place, limits: Limits, mode: Mode) -> tuple[bytes | None, str]:
+    """What is there, and its hash; of a large file that is replaced only the hash."""
+    if path.size <= limits.max_read_bytes or mode == "append":
+        data = (await files.read(path, limits.max_read_bytes)).data
+        return data, hashlib.sha256(data).hexdigest()
+    digest = hashlib.sha256()
+    async with files.open(path) as stream:
+        while chunk := await stream.read(_CHUNK):
+            await asyncio.to_thread(digest.update, chunk)
+    return None, digest.hexdigest()
+
+
+def _exists(files: Workspace, path: Place, content: str) -> Problem:
+    """Say that something is there, and name the call that goes on from here."""
+    shown = path.shown
+    if files.seen(path) is None:
+        next_call: dict[str, Any] | None = {"tool": "read_file", "args": {"path": shown}}
+        how = 'Read it first, then change it with edit_file or replace it with mode="overwrite".'
+    else:
+        args = {"path": shown, "content": content, "mode": "overwrite"}
+        next_call = {"tool": "write_file", "args": args} if len(content) <= _ECHOED else None
+        how = 'mode="overwrite" replaces it; edit_file changes a part of it.'
+    return Problem(Code.ALREADY_EXISTS, f"{shown} exists already. {how}", next_call=next_call)

@@ -1,0 +1,360 @@
+"""A project somebody else wrote: nothing in its settings file opens what was closed, and none of it hangs the start."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from handrail.errors import SettingsFault
+from handrail.policy import ToolFacts, World, decide
+from handrail.settings import Loaded, Settings, TrustStore, keys, load, trust_store
+from handrail.words import Decision, Place, PlaceKind, Risk, Root, Touch, TouchKind
+
+IGNORED = "which is ignored because handrail.toml is not trusted; review the file, then run `handrail config trust`"
+NARROW = '[limits]\nmax_calls = 9\n[approvals]\nmax_scope = "call"\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    (folder / "project/src").mkdir(parents=True)
+    return folder
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {"HOME": str(home)}
+
+
+def opened(home: Path, text: str | bytes | None = None, user: str = "") -> Loaded:
+    """Load the project's settings with nobody's trust, over the user's own."""
+    file = home / ".config/handrail/config.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(user)
+    if text is not None:
+        (home / "project/handrail.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load(home / "project", environment=environment(home))
+
+
+def value_of(settings: Settings, key: str) -> Any:
+    section, _, name = key.rpartition(".")
+    return getattr(getattr(settings, section) if section else settings, name)
+
+
+# ── nothing is opened ────────────────────────────────────────────────────────────────────────
+
+# (what the user says, what the project says, the line, what the warning says of it)
+WIDER = {
+    "mode": ('mode = "headless"', 'mode = "interactive"', 1, "loosens headless to interactive"),
+    "runs_dir": ("", 'runs_dir = "/tmp/elsewhere"', 1, "is for a trusted file to set"),
+    "workspace.root": ("", '[workspace]\nroot = "/etc"', 2, "leaves the project for /etc"),
+    "workspace.allow_absolute": ("", "[workspace]\nallow_absolute = true", 2, "loosens false to true"),
+    "workspace.protected": ("", "[workspace]\nprotected = []", 2, "takes out '.env*'"),
+    "workspace.read": ("", '[workspace]\nread = ["/etc"]', 2, "adds '/etc'"),
+    "workspace.write": ("", '[workspace]\nwrite = ["/etc"]', 2, "adds '/etc'"),
+    "tools.enable": ("", '[tools]\nenable = ["fs", "delete_path"]', 2, "adds 'fs', 'delete_path'"),
+    "tools.disable": ('tools.disable = ["a", "b"]', '[tools]\ndisable = ["a"]', 2, "takes out 'b'"),
+    "tools.repair": ("tools.repair = false", "[tools]\nrepair = true", 2, "loosens false to true"),
+    "http.allowed_hosts": ("", '[http]\nallowed_hosts = ["*"]', 2, "adds '*'"),
+    "approvals.max_scope": ("", '[approvals]\nmax_scope = "session"', 2, "loosens run to session"),
+    "approvals.expiry_seconds": ("", "[approvals]\nexpiry_seconds = 901", 2, "raises 900 to 901"),
+    "approvals.wait_seconds": ("", "[approvals]\nwait_seconds = 301", 2, "raises 300 to 301"),
+    "limits.timeout_seconds": ("", "[limits]\ntimeout_seconds = 31", 2, "raises 30 to 31"),
+    "limits.max_read_bytes": ("", "[limits]\nmax_read_bytes = 5242881", 2, "raises 5242880 to 5242881"),
+    "limits.max_output_lines": ("", "[limits]\nmax_output_lines = 2001", 2, "raises 2000 to 2001"),
+    "limits.max_output_bytes": ("", "[limits]\nmax_output_bytes = 51201", 2, "raises 51200 to 51201"),
+    "limits.bulk_files": ("", "[limits]\nbulk_files = 21", 2, "raises 20 to 21"),
+    "limits.max_calls": ("limits.max_calls = 5", "[limits]\nmax_calls = 0", 2, "raises 5 to no bound"),
+    "limits.max_wall_seconds": ("limits.max_wall_seconds = 5", "[limits]\nmax_wall_seconds = 6", 2, "raises 5 to 6"),
+    "limits.max_bytes_read": ("limits.max_bytes_read = 5", "[limits]\nmax_bytes_read = 0", 2, "raises 5 to no bound"),
+    "limits.max_bytes_written": ("limits.max_bytes_written = 5", "[limits]\nmax_bytes_written = 6", 2, "raises 5 to 6"),
+    "limits.max_files_changed": ("limits.max_files_changed = 5", "[limits]\nmax_files_changed = 6", 2, "raises 5 to 6"),
+    "limits.max_processes": ("limits.max_processes = 5", "[limits]\nmax_processes = 6", 2, "raises 5 to 6"),
+    "limits.max_prompts": ("", "[limits]\nmax_prompts = 0", 2, "raises 100 to no bound"),
+    "limits.max_repeats": ("", "[limits]\nmax_repeats = 6", 2, "raises 5 to 6"),
+    "limits.breaker_failures": ("", "[limits]\nbreaker_failures = 0", 2, "raises 5 to no bound"),
+    "limits.breaker_seconds": ("", "[limits]\nbreaker_seconds = 29", 2, "lowers 30 to 29"),
+    "limits.rate": ("limits.rate.grep = 5", "[limits.rate]\ngrep = 6", 1, "raises 'grep'"),
+    "limits.concurrency": ("limits.concurrency.grep = 5", "[limits.concurrency]\ngrep = 6", 1, "raises 'grep'"),
+    "undo.max_bytes": ("", "[undo]\nmax_bytes = 0", 2, "is for a trusted file to set"),
+    "undo.max_file_bytes": ("", "[undo]\nmax_file_bytes = 1", 2, "is for a trusted file to set"),
+    "redaction.patterns": ("", '[redaction.patterns]\nall = ".+"', 1, "is for a trusted file to set"),
+    "redaction.known": ("", '[redaction]\nknown = ["HOME"]', 2, "is for a trusted file to set"),
+}
+
+
+def test_every_setting_has_an_attack() -> None:
+    """A setting that is added later must be attacked here, too."""
+    assert set(WIDER) == {key.name for key in keys()}
+
+
+@pytest.mark.parametrize("key", WIDER)
+def test_an_untrusted_project_opens_nothing(home: Path, key: str) -> None:
+    """The value below stays, its origin stays, and the warning names key, file, line and the way to trust."""
+    user, project, line, told = WIDER[key]
+    before = opened(home, user=user)
+    after = opened(home, project, user)
+    assert value_of(after.settings, key) == value_of(before.settings, key)
+    assert after.origins[key] == before.origins[key]
+    assert after.warnings == (f"handrail.toml:{line}: `{key}` {told}, {IGNORED}",)
+
+
+@pytest.mark.parametrize("key", WIDER)
+def test_the_same_words_count_once_a_person_trusts_them(home: Path, key: str) -> None:
+    """The control: each attack would have worked."""
+    user, project, _, _ = WIDER[key]
+    before = opened(home, project, user)
+    trust_store(environment(home)).trust(home / "project/handrail.toml")
+    after = opened(home, project, user)
+    assert value_of(after.settings, key) != value_of(before.settings, key)
+    assert after.warnings == ()
+
+
+def test_an_untrusted_project_may_narrow(home: Path) -> None:
+    """What only narrows is in force at once, with its place and without a warning."""
+    project = (
+        'mode = "headless"\n[workspace]\nroot = "src"\nprotected = [".env*", "!.env.example", "keys"]\n'
+        '[tools]\nenable = ["a"]\ndisable = ["grep"]\nrepair = false\n[http]\nallowed_hosts = ["x.a.org:443"]\n'
+        + NARROW
+    )
+    user = '[tools]\nenable = ["a", "b"]\n[http]\nallowed_hosts = ["*.a.org"]\n'
+    loaded = opened(home, project, user)
+    found = loaded.settings
+    assert loaded.warnings == ()
+    assert (found.mode, found.workspace.root) == ("headless", str(home / "project/src"))
+    assert found.workspace.protected == (".env*", "!.env.example", "keys")
+    assert (found.tools.enable, found.tools.disable, found.tools.repair) == (("a",), ("grep",), False)
+    assert found.http.allowed_hosts == ("x.a.org:443",)
+    assert (found.limits.max_calls, found.approvals.max_scope) == (9, "call")
+    assert loaded.where("mode") == "handrail.toml:1"
+
+
+@pytest.mark.parametrize("root", ["..", "../project2", "out", "src/../..", "/", "~", "src/up"])
+def test_no_spelling_of_a_root_leaves_the_project(home: Path, root: str) -> None:
+    """Neither `..` nor a link inside the project leads out of it."""
+    (home / "project2").mkdir()
+    (home / "project/out").symlink_to("/etc")
+    (home / "project/src/up").symlink_to("../..")
+    loaded = opened(home, f'[workspace]\nroot = "{root}"\n')
+    assert loaded.settings.workspace.root == str(home / "project")
+    assert len(loaded.warnings) == 1
+
+
+def test_a_root_that_the_user_gave_is_not_left_for_the_project(home: Path) -> None:
+    """Where the user works in a scratch folder, an untrusted project does not put them into itself."""
+    loaded = opened(home, '[workspace]\nroot = "."\n', 'workspace.root = "run:workspace"')
+    assert loaded.settings.workspace.root == "run:workspace"
+    assert "`workspace.root` leaves run:workspace for" in loaded.warnings[0]
+
+
+def test_a_root_is_the_folder_that_was_checked(home: Path) -> None:
+    """A link is followed when it is checked, so swapping it afterwards changes nothing."""
+    link = home / "project/link"
+    link.symlink_to("src")
+    loaded = opened(home, '[workspace]\nroot = "link"\n')
+    link.unlink()
+    link.symlink_to("/etc")
+    assert loaded.settings.workspace.root == str(home / "project/src")
+
+
+def test_a_protected_name_is_not_taken_out(home: Path) -> None:
+    """A `!` of the project is ignored, what it adds is kept, and a `!` of the user no longer lifts it."""
+    loaded = opened(home, '[workspace]\nprotected = [".env*", "!.env.example", "!.env.production", ".env.example"]\n')
+    assert loaded.settings.workspace.protected == (".env*", "!.env.example", ".env.example")
+    assert "takes out '!.env.production'" in loaded.warnings[0]
+
+
+RULES = """
+[[rules]]
+effect = "allow"
+touch = "fs.*"
+target = "**"
+[[rules]]
+effect = "ask"
+touch = "fs.read"
+target = "**"
+[[rules]]
+effect = "deny"
+tool = "grep"
+"""
+
+
+def test_an_untrusted_project_adds_no_allow_rule(home: Path) -> None:
+    """Asking and denying rules are taken and marked as narrowing; an allow is ignored and named."""
+    loaded = opened(home, RULES)
+    assert [(rule.id, rule.effect, rule.where, rule.narrows) for rule in loaded.settings.rules] == [
+        ("rules.1", "ask", "handrail.toml:6", True),
+        ("rules.2", "deny", "handrail.toml:10", True),
+    ]
+    assert loaded.warnings == (f"handrail.toml:2: `rules` allows something, {IGNORED}",)
+
+
+def test_an_asking_rule_of_an_untrusted_project_lifts_no_denial(home: Path) -> None:
+    """Reading `.env` is denied by default; a project's `ask` for it must not make that a question."""
+    loaded = opened(home, RULES)
+    root = Root("workspace", str(home / "project"), writable=True)
+
+    def verdict(path: str) -> Decision:
+        place = Place(root, path, PlaceKind.FILE)
+        rules = tuple(entry.rule() for entry in loaded.settings.rules)
+        world = World(ToolFacts("read_file", "fs", Risk.LOW), roots=(root,), rules=rules)
+        return decide([Touch(TouchKind.FS_READ, path, place=place)], world).decision
+
+    assert {path: verdict(path) for path in (".env", "README.md")} == {".env": Decision.DENY, "README.md": Decision.ASK}
+
+
+# ── random projects ──────────────────────────────────────────────────────────────────────────
+
+names = st.sampled_from(["fs", "a", "b", "delete_path"])
+hosts = st.sampled_from(["*", "a.org", "*.a.org", "x.a.org", "a.org:8080"])
+folders = st.sampled_from([".", "src", "..", "/", "/etc", "~", "src/.."])
+amounts = st.integers(0, 50)
+projects = st.fixed_dictionaries(
+    {},
+    optional={
+        "mode": st.sampled_from(["interactive", "headless"]),
+        "runs_dir": folders,
+        "workspace": st.fixed_dictionaries(
+            {},
+            optional={
+                "root": folders,
+                "allow_absolute": st.booleans(),
+                "protected": st.lists(st.sampled_from([".env*", "!.env", "x", "!x"]), max_size=3),
+                "read": st.lists(folders, max_size=3),
+                "write": st.lists(folders, max_size=3),
+            },
+        ),
+        "tools": st.fixed_dictionaries(
+            {}, optional={"enable": st.lists(names, max_size=3), "disable": st.lists(names), "repair": st.booleans()}
+        ),
+        "http": st.fixed_dictionaries({}, optional={"allowed_hosts": st.lists(hosts, max_size=3)}),
+        "limits": st.fixed_dictionaries({}, optional={"max_calls": amounts, "max_prompts": amounts}),
+    },
+)
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(user=projects, project=projects)
+def test_no_project_opens_more_than_its_user_did(home: Path, user: dict[str, Any], project: dict[str, Any]) -> None:
+    """Whatever two files say, loading the project's never widens what a call could do."""
+    user_text, project_text = toml(user), toml(project)
+    (home / "project/handrail.toml").unlink(missing_ok=True)
+    before = opened(home, user=user_text).settings
+    after = opened(home, project_text, user_text).settings
+    assert (before.mode, after.mode) != ("headless", "interactive")
+    assert after.runs_dir == before.runs_dir
+    assert beneath(after.workspace.root, [before.workspace.root])
+    assert after.workspace.allow_absolute <= before.workspace.allow_absolute
+    assert all(beneath(path, before.workspace.read) for path in after.workspace.read)
+    assert all(beneath(path, before.workspace.write) for path in after.workspace.write)
+    assert after.workspace.protected[: len(before.workspace.protected)] == before.workspace.protected
+    assert not any(item.startswith("!") for item in after.workspace.protected[len(before.workspace.protected) :])
+    assert set(after.tools.enable) <= set(before.tools.enable)
+    assert set(after.tools.disable) >= set(before.tools.disable)
+    assert after.tools.repair <= before.tools.repair
+    for name in ("max_calls", "max_prompts"):
+        assert (getattr(after.limits, name) or 10**9) <= (getattr(before.limits, name) or 10**9)
+
+
+def toml(data: dict[str, Any]) -> str:
+    """Write plain values as TOML; JSON is close enough for them."""
+    top = [f"{key} = {json.dumps(value)}" for key, value in data.items() if not isinstance(value, dict)]
+    for key, table in data.items():
+        if isinstance(table, dict):
+            top += [f"[{key}]", *(f"{name} = {json.dumps(value)}" for name, value in table.items())]
+    return "\n".join(top) + "\n"
+
+
+def beneath(path: str, folders: tuple[str, ...] | list[str]) -> bool:
+    return any(path == folder or Path(folder) in Path(path).parents for folder in folders)
+
+
+# ── trust cannot be borrowed ─────────────────────────────────────────────────────────────────
+
+WIDE = '[tools]\nenable = ["fs"]\n'
+
+
+def enabled(home: Path, project: str = "project") -> tuple[str, ...]:
+    return load(home / project, environment=environment(home)).settings.tools.enable
+
+
+def trusted_project(home: Path) -> Path:
+    file = home / "project/handrail.toml"
+    file.write_text(WIDE)
+    trust_store(environment(home)).trust(file)
+    assert enabled(home) == ("fs",)
+    return file
+
+
+def test_a_copy_of_a_trusted_file_is_not_trusted(home: Path) -> None:
+    """Trust is given to one file, not to whatever says the same."""
+    file = trusted_project(home)
+    (home / "other").mkdir()
+    (home / "other/handrail.toml").write_bytes(file.read_bytes())
+    assert enabled(home, "other") == ()
+
+
+def test_a_link_to_a_trusted_file_is_not_trusted(home: Path) -> None:
+    """Nor is it borrowed by pointing at it."""
+    file = trusted_project(home)
+    (home / "other").mkdir()
+    (home / "other/handrail.toml").symlink_to(file)
+    assert enabled(home, "other") == ()
+
+
+def test_a_project_is_trusted_by_whatever_way_it_is_reached(home: Path) -> None:
+    """The control: a link to the folder leads to the same file."""
+    trusted_project(home)
+    (home / "way").symlink_to("project")
+    assert enabled(home, "way") == ("fs",)
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_store_that_others_may_write_trusts_nothing(home: Path, mode: int) -> None:
+    """Whoever can write the store could trust any project in the user's name."""
+    trusted_project(home)
+    store = trust_store(environment(home))
+    store.path.chmod(mode)
+    assert enabled(home) == ()
+    with pytest.raises(SettingsFault, match="chmod 600"):
+        store.trust(home / "project/handrail.toml")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a file away takes root")
+def test_a_store_of_another_user_trusts_nothing(home: Path) -> None:
+    """A store somebody else planted is not believed."""
+    trusted_project(home)
+    os.chown(trust_store(environment(home)).path, 12345, 12345)
+    assert enabled(home) == ()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"a": 1}', b"\xff", b"null"])
+def test_a_damaged_store_trusts_nothing(home: Path, content: bytes) -> None:
+    """What cannot be read is not guessed at, and not overwritten."""
+    trusted_project(home)
+    store = trust_store(environment(home))
+    store.path.write_bytes(content)
+    assert enabled(home) == ()
+    with pytest.raises(SettingsFault, match="is damaged"):
+        store.trust(home / "project/handrail.toml")
+    assert store.path.read_bytes() == content
+
+
+def test_a_store_behind_a_link_trusts_nothing(home: Path, tmp_path: Path) -> None:
+    """A link planted in place of the store leads nowhere."""
+    file = trusted_project(home)
+    store = trust_store(environment(home))
+    store.path.rename(tmp_path / "moved.json")
+    store.path.symlink_to(tmp_path / "moved.json")
+    assert enabled(home) == ()
+    assert TrustStore(tmp_path / "moved.json").pinned(file) is not None
+
+
+def test_no_pin_is_no_trust(home: Path) -> None:
+    """An empty hash is never the one on record."""
+    assert not trust_store(environment(home)).trusts(home / "project/handrail.toml", "")

@@ -1,0 +1,427 @@
+"""The ways to ask a person, the terminal's over a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from approving import FOR_RUN, NO, NOW, YES, asking
+from handrail.approvals.elsewhere import LedgerApprover
+from handrail.approvals.none import NoApprover
+from handrail.approvals.terminal import TerminalApprover
+from handrail.ports import Reply, Request
+from handrail.store.ledger import SqliteLedger
+from handrail.testing import FixedClock
+from handrail.words import Scope
+
+QUESTION = "Answer ("
+
+
+class Person:
+    """Somebody at a terminal: sees what is written there, and types."""
+
+    def __init__(self, columns: int = 100, rows: int = 200) -> None:
+        self._master, slave = pty.openpty()
+        self.stream = os.fdopen(slave, "r")
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self.seen = ""
+
+    async def sees(self, text: str, times: int = 1) -> None:
+        """Read until a text was there so many times."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(10):
+            while self.seen.count(text) < times:
+                ready = asyncio.Event()
+                loop.add_reader(self._master, ready.set)
+                await ready.wait()
+                loop.remove_reader(self._master)
+                self.seen += self._decoder.decode(os.read(self._master, 65536))
+
+    def types(self, text: str) -> None:
+        """Press keys."""
+        os.write(self._master, text.encode())
+
+    def hangs_up(self) -> None:
+        """Close the window."""
+        os.close(self._master)
+        self._master = -1
+
+    def mode(self) -> list[object]:
+        """The terminal's settings."""
+        return termios.tcgetattr(self.stream.fileno())
+
+    def leaves(self) -> None:
+        """Give the terminal back."""
+        self.stream.close()
+        if self._master >= 0:
+            os.close(self._master)
+
+
+@pytest.fixture
+def clock() -> FixedClock:
+    """Time that stands still."""
+    return FixedClock(NOW)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, clock: FixedClock) -> Iterator[SqliteLedger]:
+    """An empty ledger."""
+    made = SqliteLedger(tmp_path / "ledger.db", clock)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def person() -> Iterator[Person]:
+    """Somebody at a large terminal."""
+    made = Person()
+    yield made
+    made.leaves()
+
+
+@pytest.fixture
+def approver(ledger: SqliteLedger, clock: FixedClock, person: Person) -> TerminalApprover:
+    """Asks that person."""
+    return TerminalApprover(ledger, clock, person.stream, person.stream)
+
+
+def user() -> str:
+    """Whose terminal it is."""
+    import pwd
+
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+# ── none, and elsewhere ──────────────────────────────────────────────────────────────────────
+
+
+async def test_where_nobody_can_be_asked_the_request_stays_open() -> None:
+    """At once."""
+    assert await NoApprover().ask(asking()) == Reply("pending", Scope.NONE)
+
+
+@pytest.mark.parametrize("answer", [YES, FOR_RUN, NO])
+async def test_an_answer_given_elsewhere_is_the_answer(ledger: SqliteLedger, clock: FixedClock, answer: Reply) -> None:
+    """Through the ledger, with who gave it and when."""
+    made = ledger.request(asking(), {})
+    asked = asyncio.create_task(LedgerApprover(ledger, clock).ask(made))
+    await asyncio.to_thread(ledger.answer, made.id, answer)
+    assert await asked == replace(answer, at=NOW, scope=Scope.NONE if answer is NO else answer.scope)
+
+
+@pytest.mark.parametrize(("wait_seconds", "state"), [(None, "expired"), (5000, "expired"), (60, "pending")])
+async def test_waiting_for_elsewhere_ends_with_patience_or_expiry(
+    ledger: SqliteLedger, clock: FixedClock, wait_seconds: float | None, state: str
+) -> None:
+    """Whichever comes first."""
+    made = ledger.request(asking(), {})
+    asked = asyncio.create_task(LedgerApprover(ledger, clock, wait_seconds).ask(made))
+    await asyncio.sleep(0)
+    clock.advance(60 if state == "pending" else 900)
+    assert (await asked).state == state
+
+
+# ── the terminal ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("typed", "reply"),
+    [
+        ("o\n", Reply("granted", Scope.CALL)),
+        ("once\n", Reply("granted", Scope.CALL)),
+        (" O \n", Reply("granted", Scope.CALL)),
+        ("r\n", Reply("granted", Scope.RUN)),
+        ("run\n", Reply("granted", Scope.RUN)),
+        ("n\n", Reply("denied", Scope.NONE)),
+        ("a\nuse b.txt, ü\n", Reply("denied", Scope.NONE, advice="use b.txt, ü")),
+        ("a\n\x04", Reply("denied", Scope.NONE)),
+        ("\x03", Reply("denied", Scope.NONE)),
+        ("o\x03", Reply("denied", Scope.NONE)),
+        ("\x04", Reply("denied", Scope.NONE)),
+        ("\nyes\ny\nx\ns\nn\n", Reply("denied", Scope.NONE)),
+    ],
+)
+async def test_what_is_typed_is_the_answer_on_record(
+    ledger: SqliteLedger, person: Person, approver: TerminalApprover, typed: str, reply: Reply
+) -> None:
+    """A whole line, one of the words offered; Ctrl-C and Ctrl-D are a no; anything else is asked again."""
+    made = ledger.request(asking(max_scope=Scope.RUN), {})
+    before = person.mode()
+    asked = asyncio.create_task(approver.ask(made))
+    await person.sees(QUESTION)
+    person.types(typed)
+    answer = await asked
+    assert answer == replace(reply, by=f"{user()} at the terminal", at=NOW)
+    assert ledger.find(made.id).reply == answer
+    assert person.mode() == before
+
+
+@pytest.mark.parametrize(
+    ("most", "touches", "words"),
+    [
+        (Scope.CALL, (("fs.write", "a.txt"),), "once, no, advice"),
+        (Scope.RUN, (("fs.write", "a.txt"),), "once, run, no, advice"),
+        (Scope.SESSION, (("fs.write", "a.txt"),), "once, run, session, no, advice"),
+        (Scope.SESSION, (), "once, no, advice"),
+    ],
+)
+async def test_no_more_is_offered_than_may_be_granted(
+    ledger: SqliteLedger,
+    person: Person,
+    approver: TerminalApprover,
+    most: Scope,
+    touches: tuple[tuple[str, str], ...],
+    words: str,
+) -> None:
+    """A wider grant only where allowed and where what it covers can be named."""
+    made = ledger.request(asking(max_scope=most, touches=touches), {})
+    asked = asyncio.create_task(approver.ask(made))
+    await person.sees(f"Answer ({words}): ")
+    assert ("write_file: fs.write a.txt" in person.seen) == ("run" in words)
+    person.types("r\n")
+    if "run" in words:
+        assert (await asked).scope is Scope.RUN
+        return
+    await person.sees(QUESTION, times=2)
+    person.types("n\n")
+    assert (await asked).state == "denied"
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+async def test_a_terminal_that_hangs_up_refuses(
+    ledger: SqliteLedger, person: Person, approver: TerminalApprover, when: str
+) -> None:
+    """Also when it is gone before the question is put."""
+    made = ledger.request(asking(), {})
+    if when == "before":
+        person.hangs_up()
+    asked = asyncio.create_task(approver.ask(made))
+    if when == "during":
+        await person.sees(QUESTION)
+        person.hangs_up()
+    assert (await asked).state == "denied"
+    assert ledger.find(made.id).state == "denied"
+
+
+async def test_what_was_typed_before_the_question_is_no_answer(
+    ledger: SqliteLedger, person: Person, approver: TerminalApprover
+) -> None:
+    """Keys pressed for something else approve nothing."""
+    person.types("o\no\n")
+    made = ledger.request(asking(), {})
+    asked = asyncio.create_task(approver.ask(made))
+    await person.sees(QUESTION)
+    person.types("n\n")
+    assert (await asked).state == "denied"
+
+
+@pytest.mark.parametrize("answer", [FOR_RUN, NO])
+async def test_an_answer_from_elsewhere_ends_the_question(
+    ledger: SqliteLedger, person: Person, approver: TerminalApprover, answer: Reply
+) -> None:
+    """The person is told, the terminal is put back, and the next question can be asked."""
+    before = person.mode()
+    made = ledger.request(asking(), {})
+    asked = asyncio.create_task(approver.ask(made))
+    await person.sees(QUESTION)
+    ledger.answer(made.id, answer)
+    assert (await asked).by == answer.by
+    await person.sees(f"{made.id}: {answer.state} already by {answer.by}; that counts.")
+    assert person.mode() == before
+    again = asyncio.create_task(approver.ask(ledger.request(asking("d2"), {})))
+    await person.sees(QUESTION, times=2)
+    person.types("o\n")
+    assert (await again).state == "granted"
+
+
+async def test_a_question_ends_when_the_request_expires(
+    ledger: SqliteLedger, clock: FixedClock, person: Person, approver: TerminalApprover
+) -> None:
+    """Nobody can answer it any more, and the person is told."""
+    made = ledger.request(asking(), {})
+    asked = asyncio.create_task(approver.ask(made))
+    await person.sees(QUESTION)
+    clock.advance(900)
+    assert (await asked).state == "expired"
+    await person.sees(f"{made.id}: expired already; that counts.")
+
+
+async def test_questions_are_put_one_after_another(
+    ledger: SqliteLedger, person: Person, approver: TerminalApprover
+) -> None:
+    """And one that is answered elsewhere while it queues is never shown."""
+    made = [ledger.request(asking(str(number)), {}) for number in range(3)]
+    asked = [asyncio.create_task(approver.ask(request)) for request in made]
+    await person.sees(QUESTION)
+    ledger.answer(made[1].id, NO)
+    assert (await asked[1]).by == "bob"
+    assert (person.seen.count(QUESTION), made[2].id in person.seen) == (1, False)
+    person.types("o\n")
+    assert (await asked[0]).state == "granted"
+    await person.sees(QUESTION, times=2)
+    person.types("n\n")
+    assert (await asked[2]).state == "denied"
+    assert [request.id in person.seen for request in made] == [True, False, True]
+
+
+async def test_cancelling_refuses_and_puts_the_terminal_back(
+    ledger: SqliteLedger, person: Person, approver: TerminalApprover
+) -> None:
+    """A question that nobody waits for any more cannot be answered with yes."""
+    before = person.mode()
+    made = ledger.request(asking(), {})
+    asked = asyncio.create_task(approver.ask(made))
+    await person.sees(QUESTION)
+    assert person.mode() != before
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    assert person.mode() == before
+    assert ledger.find(made.id).state == "denied"
+
+
+class Unshowable:
+    """A value that breaks whoever looks at it."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("broken")
+
+
+async def test_a_crash_while_asking_is_a_refusal_on_record(
+    ledger: SqliteLedger, person: Person, approver: TerminalApprover
+) -> None:
+    """The fault is raised too; nothing is granted and the terminal is put back."""
+    before = person.mode()
+    made = ledger.request(asking(), {})
+    with pytest.raises(RuntimeError, match="broken"):
+        await approver.ask(replace(made, params={"x": Unshowable()}))
+    assert ledger.find(made.id).state == "denied"
+    assert person.mode() == before
+
+
+async def test_escape_sequences_in_a_request_never_reach_the_terminal(
+    ledger: SqliteLedger, person: Person, approver: TerminalApprover
+) -> None:
+    """A call cannot clear the screen and paint a harmless question: only our own colours arrive."""
+    paint = "\x1b[2J\x1b[H\x1b]0;title\x07\x9b1A\rAnswer (once): \x1b[8m\u202e"
+    hostile: Request = asking(
+        reason=paint,
+        params={"path": paint, paint: paint + "\n" + paint},
+        impact={"writes": [paint]},
+        diff=f"--- a\n+++ b\n+{paint}\n",
+        touches=(("fs.write", paint),),
+    )
+    asked = asyncio.create_task(approver.ask(ledger.request(hostile, {})))
+    await person.sees("\nAnswer (")
+    person.types("n\n")
+    await asked
+    left = re.sub(r"\x1b\[[0-9;]*m", "", person.seen).replace("\r\n", "\n").replace("\n", "")
+    assert left.isprintable()
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", person.seen)
+    assert len(re.findall(r"^Answer \(", plain, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "state"), [("\n", "granted"), ("e\n", "granted"), ("n\n", "denied"), ("\x03", "denied")]
+)
+async def test_a_long_request_is_shown_page_by_page_and_in_full(
+    ledger: SqliteLedger, clock: FixedClock, keys: str, state: str
+) -> None:
+    """Nothing is asked before all was shown; refusing is possible on the way."""
+    person = Person(columns=60, rows=24)
+    approver = TerminalApprover(ledger, clock, person.stream, person.stream)
+    diff = "".join(f"+line {number} {'x' * 80}.\n" for number in range(50))
+    asked = asyncio.create_task(approver.ask(ledger.request(asking(diff=diff), {})))
+    pages = 0
+    while not asked.done() and QUESTION not in person.seen:
+        pages += 1
+        await person.sees(" more lines; ", times=pages)
+        assert QUESTION not in person.seen
+        person.types(keys)
+        if keys != "\n":
+            break
+        left = int(re.findall(r"-- (\d+) more lines", person.seen)[-1])
+        if left <= 22:
+            break
+    if state == "granted":
+        await person.sees(QUESTION)
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", person.seen)
+        assert [f"+line {number} " in shown for number in range(50)] == [True] * 50
+        assert shown.count("x") >= 50 * 80
+        person.types("o\n")
+    assert (await asked).state == state
+    person.leaves()
+
+
+async def test_a_slow_terminal_does_not_hold_up_the_event_loop(
+    ledger: SqliteLedger, person: Person, approver: TerminalApprover
+) -> None:
+    """While it takes nothing more, other work goes on; then it gets all of it."""
+    made = ledger.request(asking(diff="".join(f"+{'y' * 999}\n" for _ in range(300))), {})
+    asked = asyncio.create_task(approver.ask(made))
+    await person.sees(" more lines; ")
+    person.types("e\n")
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert person.seen.count("y") < 299_000
+    await person.sees(QUESTION)
+    assert person.seen.count("y") >= 299_700
+    person.types("n\n")
+    assert (await asked).state == "denied"
+
+
+# ── the terminal a process belongs to ────────────────────────────────────────────────────────
+
+PROGRAM = """
+import asyncio, fcntl, sys, termios
+from handrail.approvals.terminal import TerminalApprover
+from handrail.store.ledger import SqliteLedger
+from handrail.testing import FixedClock
+if len(sys.argv) > 3:
+    fcntl.ioctl(int(sys.argv[3]), termios.TIOCSCTTY, 0)
+clock = FixedClock(float(sys.argv[2]))
+ledger = SqliteLedger(sys.argv[1], clock)
+reply = asyncio.run(TerminalApprover(ledger, clock).ask(ledger.pending(clock.now())[0]))
+print(reply.state, reply.scope.word)
+"""
+
+
+def program(ledger: SqliteLedger, *handles: int) -> subprocess.Popen[str]:
+    """Ask in a process of its own session, with nothing but pipes for streams."""
+    command = [sys.executable, "-c", PROGRAM, ledger.path, str(NOW), *map(str, handles)]
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, start_new_session=True, pass_fds=handles, text=True, **pipes)  # type: ignore[call-overload,no-any-return]
+
+
+def test_without_a_terminal_the_request_stays_open(ledger: SqliteLedger) -> None:
+    """Pipes are not a person."""
+    made = ledger.request(asking(), {})
+    with program(ledger) as process:
+        assert process.communicate(timeout=20) == ("pending none\n", "")
+    assert ledger.find(made.id).state == "pending"
+
+
+@pytest.mark.parametrize(("typed", "said"), [("r\n", "granted run\n"), ("\x03", "denied none\n")])
+async def test_the_question_goes_to_the_terminal_of_the_process_whatever_its_streams_are(
+    ledger: SqliteLedger, person: Person, typed: str, said: str
+) -> None:
+    """Redirected output cannot hide it, and Ctrl-C answers it instead of killing the program."""
+    ledger.request(asking(), {})
+    with program(ledger, person.stream.fileno()) as process:
+        await person.sees(QUESTION)
+        person.types(typed)
+        assert await asyncio.to_thread(process.communicate, timeout=20) == (said, "")

@@ -1,0 +1,156 @@
+"""How a request is shown: whole, behind the gutter, and with nothing that a terminal would obey."""
+
+from __future__ import annotations
+
+import io
+import re
+import unicodedata
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from approving import NOW, asking
+from handrail.approvals import show
+from handrail.approvals.show import FOLDED, GUTTER, Line, coverage, lines, plain, styled, visible
+
+ANY_TEXT = st.text(st.characters()) | st.text("\x1b[]0;?hlmJ\r\n\t\b\x07\x9b\u202e\u200b a1")
+
+
+@given(ANY_TEXT)
+def test_no_character_that_a_terminal_obeys_is_left(text: str) -> None:
+    """Control, format, surrogate, private and unassigned characters and odd spaces are written out."""
+    assert visible(text).isprintable()
+
+
+@given(ANY_TEXT)
+def test_what_is_plain_to_see_stays_as_it_is(text: str) -> None:
+    """Nothing is hidden either: every character is there, as itself or as its number."""
+    back = re.sub(r"<U\+([0-9A-F]{4,6})>", lambda found: chr(int(found[1], 16)), visible(text).replace("→   ", "\t"))
+    assert back == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J\x1b[H", "<U+001B>[2J<U+001B>[H"),
+        ("a\rb\x08", "a<U+000D>b<U+0008>"),
+        ("\x9b31m", "<U+009B>31m"),
+        ("user\u202etxt.exe", "user<U+202E>txt.exe"),
+        ("pay\u200bpal\u00a0\ufeff", "pay<U+200B>pal<U+00A0><U+FEFF>"),
+        ("\u3164\u2800", "<U+3164><U+2800>"),
+        ("\udc80", "<U+DC80>"),
+        ("\U000e0041", "<U+E0041>"),
+        ("z" + "\u0301" * 5, "z" + "\u0301" * 3 + "<U+0301>" * 2),
+        ("\tü 日本 👍", "→   ü 日本 👍"),
+    ],
+)
+def test_tricks_become_visible(text: str, shown: str) -> None:
+    """Painting, reordering, hiding and stacking."""
+    assert visible(text) == shown
+
+
+def test_a_request_reads_like_this() -> None:
+    """The whole picture, once."""
+    request = asking(
+        id="apr_abc",
+        digest="0123456789abcdef0123",
+        reason="defaults.replace: a file is there",
+        params={"path": "a.txt", "content": "one\ntwo", "n": [1, {"k k": None}], "empty": {}},
+        impact={"reads": [], "writes": ["a.txt"]},
+        diff="--- a/a.txt\n+++ b/a.txt\n@@ -1 +1,2 @@\n-zero\n+one\n+two\n",
+    )
+    assert plain(lines(request, NOW)) == (
+        "Approval apr_abc\n"
+        "  tool     write_file 1.0.0, high risk\n"
+        "  why      defaults.replace: a file is there\n"
+        "  asked by cli, run run-1, in /work/a\n"
+        "  digest   0123456789abcdef\n"
+        "  expires  at 2023-11-14 22:28:20 UTC, in 15 min 0 s\n"
+        "  arguments\n"
+        '  │ path: "a.txt"\n'
+        "  │ content: text of 2 lines, 7 characters, no newline at the end\n"
+        "  │   ┃ one\n"
+        "  │   ┃ two\n"
+        "  │ n:\n"
+        "  │   0: 1\n"
+        "  │   1:\n"
+        '  │     "k k": null\n'
+        "  │ empty: {}\n"
+        "  writes\n"
+        "  │ a.txt\n"
+        "  changes\n"
+        "  │ --- a/a.txt\n"
+        "  │ +++ b/a.txt\n"
+        "  │ @@ -1 +1,2 @@\n"
+        "  │ -zero\n"
+        "  │ +one\n"
+        "  │ +two\n"
+    )
+    assert plain(coverage(request)) == "  │ write_file: fs.write a.txt\n"
+
+
+def test_a_call_without_arguments_shows_that() -> None:
+    """An empty set of arguments is said, not left out."""
+    assert "  arguments\n  │ {}\n" in plain(lines(asking(params={}), NOW))
+
+
+FOREIGN = ANY_TEXT.filter(bool)
+
+
+@given(FOREIGN, FOREIGN, st.integers(24, 120))
+def test_foreign_text_never_starts_a_line_and_no_line_is_wider_than_the_screen(
+    text: str, name: str, width: int
+) -> None:
+    """Whatever a call says stands behind our gutter, so it cannot paint a question of its own."""
+    request = replace(
+        asking(id="apr_abc", reason=text, caller=name, workspace=text, run_id=name, tool=name, diff=text),
+        params={name: text, "deep": [[[{name: [text]}]]]},
+        impact={"writes": [text]},
+        touches=((name, text),),
+    )
+    ours = {"Approval apr_abc", "  arguments", "  writes", "  changes"}
+    labels = ("  tool     ", "  why      ", "  asked by ", "  digest   ", "  expires  ", "         ┊ ", GUTTER, FOLDED)
+    for line in [*lines(request, NOW, width), *coverage(request, width)]:
+        assert line.before in labels or line.text in ours
+        assert cell_len(line.before + line.text) <= width
+
+
+@given(ANY_TEXT, st.integers(24, 120))
+def test_folding_loses_nothing(text: str, width: int) -> None:
+    """The pieces of a folded line make up the line."""
+    whole = [line.before + line.text for line in lines(asking(diff=text or "x"), NOW)]
+    again: list[str] = []
+    for line in lines(asking(diff=text or "x"), NOW, width):
+        if "┊" in line.before:
+            again[-1] += line.text
+        else:
+            again.append(line.before + line.text)
+    assert again == whole
+
+
+@given(ANY_TEXT)
+def test_styles_add_colour_and_nothing_else(text: str) -> None:
+    """Rich neither reads markup out of a request nor passes on an escape but its own colours."""
+    shown = [Line(GUTTER, visible(text), "green"), Line("", "[bold]:smile:[/bold]")]
+    buffer = io.StringIO()
+    console = Console(file=buffer, force_terminal=True, color_system="standard", width=20)
+    console.print(styled(shown), soft_wrap=True, end="", highlight=False)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", buffer.getvalue()) == plain(shown)
+
+
+def test_a_value_of_a_megabyte_is_shown_in_full() -> None:
+    """Long is no reason to cut."""
+    value = "ö" * 1_000_000
+    shown = lines(asking(params={"v": value}), NOW, 80)
+    assert "".join(line.text for line in shown).count("ö") == len(value)
+
+
+def test_every_character_is_counted_at_least_as_wide_as_a_terminal_draws_it() -> None:
+    """A line that the terminal had to wrap would start without a gutter."""
+    shown = [chr(code) for code in range(0x20, 0x30000) if visible(chr(code)) == chr(code)]
+    assert [char for char in shown if cell_len(char) > show._cells(char)] == []
+    assert [char for char in shown if unicodedata.east_asian_width(char) in "WFA" and show._cells(char) < 2] == []
