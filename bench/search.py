@@ -31,10 +31,36 @@ from handrail.workspace.rg_process import find_program
 from handrail.workspace.ripgrep import Ripgrep
 
 ROUNDS = 41
-WORDS = (
-    "return import def class self value index offset buffer stream parse token match result config option error handle "
-    "path file read write open close lock thread queue event"
-).split()
+WORDS = [
+    "return",
+    "import",
+    "def",
+    "class",
+    "self",
+    "value",
+    "index",
+    "offset",
+    "buffer",
+    "stream",
+    "parse",
+    "token",
+    "match",
+    "result",
+    "config",
+    "option",
+    "error",
+    "handle",
+    "path",
+    "file",
+    "read",
+    "write",
+    "open",
+    "close",
+    "lock",
+    "thread",
+    "queue",
+    "event",
+]
 EXCLUDED = (
     *(Exclusion(name, "bench") for name in KEY_MATERIAL),
     Exclusion(".env*", "bench", except_for=(".env.example",)),

@@ -10,9 +10,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from handrail.store import reader
 from handrail.store.journal import FileJournal
-from handrail.store.state import RunState, fold
+from handrail.store.state import RunState
 
 
 class Clock:
@@ -36,12 +35,21 @@ def open_run(folder: Path, clock: Clock | None = None) -> FileJournal:
 
 
 async def write_run(folder: Path, count: int = 5, *, checkpoint: bool = False) -> list[bytes]:
-    """Write a closed run and give its lines."""
+    """Write a run and give its lines."""
     journal = open_run(folder)
     for number in range(count):
         journal.append("display", f"call-{number}", {"text": f"number {number}"})
-    await journal.close(fold(reader.events(folder)) if checkpoint else None)
+    await leave(journal, checkpoint=checkpoint)
     return lines_of(folder)
+
+
+async def leave(journal: FileJournal, *, checkpoint: bool = False) -> None:
+    """Let a run go, with or without the checkpoint that closing keeps."""
+    if checkpoint:
+        await journal.close()
+    else:
+        journal.flush()
+        journal.abandon()
 
 
 def lines_of(folder: Path) -> list[bytes]:
@@ -49,24 +57,24 @@ def lines_of(folder: Path) -> list[bytes]:
     return (folder / "events.jsonl").read_bytes().splitlines(keepends=True)
 
 
-async def reopen(folder: Path) -> tuple[FileJournal, list[bytes]]:
-    """Open and close a run; give the journal and its lines."""
+def reopen(folder: Path) -> tuple[FileJournal, list[bytes]]:
+    """Open a run and let it go; give the journal and its lines."""
     journal = open_run(folder)
-    await journal.close()
+    journal.abandon()
     return journal, lines_of(folder)
 
 
 async def write_calls(folder: Path, count: int, *, checkpoint_at: int | None = None) -> RunState:
-    """Write a closed run of started calls and give its state."""
-    journal = open_run(folder)
-    state = journal.state
+    """Write a run of started calls and give its state; the checkpoint is taken before the call of that number."""
+    journal, state = open_run(folder), RunState()
     for number in range(count):
         if number == checkpoint_at:
-            journal.checkpoint(state)
+            await leave(journal, checkpoint=True)
+            journal = open_run(folder)
         told = {"tool": "now", "key": f"k{number}", "args_digest": "d", "given_id": number % 2 == 0}
         journal.append("tool.started", f"c{number}", told)
         state.apply({"kind": "tool.started", "call_id": f"c{number}", "ts": "2023-11-14T22:13:20.250000Z", **told})
-    await journal.close()
+    await leave(journal)
     return state
 
 

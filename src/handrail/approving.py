@@ -97,12 +97,12 @@ class Approving:
     async def _request(self, step: Step) -> Grant:
         parts, used = self._parts, self._parts.limits.usage.used
         request = parts.ledger.request(await self._question(step), orjson.loads(step.args_json))
-        self._append("approval.required", step, {"request": request.to_dict()})
+        asked = getattr(parts.approver, "asks", True)
+        self._append("approval.required", step, {"request": request.to_dict(), "asked": asked})
         parts.journal.flush()
-        used["prompts"] += 1
+        used["prompts"] += asked
         reply = await self._reply(step, request)
         if reply.state == "pending":
-            used["prompts"] -= 1
             raise Problem(
                 Code.APPROVAL_REQUIRED,
                 f"A person must approve this call first: {request.reason}. It is on record as {request.id}; once "

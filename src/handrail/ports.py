@@ -154,7 +154,7 @@ class BoundWorkspace(Workspace, Protocol):
     """A call's workspace with what it did, for the kernel to record."""
 
     changes: list[Change]
-    saw_whole: dict[str, str] | None  # shown path -> sha256 of what this call read whole
+    saw_whole: dict[str, str | None] | None  # shown path -> sha256 of what this call knows whole; None: no more
     bytes_read: int
     bytes_written: int
 
@@ -346,7 +346,7 @@ class Answered(Fault):
 
 
 class Approver(Protocol):
-    """A way to ask a person."""
+    """A way to ask a person. One that asks nobody says so with `asks = False`."""
 
     async def ask(self, request: Request) -> Reply:
         """Ask and wait; `pending` where nobody can be asked now."""

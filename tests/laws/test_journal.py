@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import subprocess
@@ -18,10 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handrail.errors import Code, Misuse, Problem, RunFault
+from handrail.store import checkpoint, reader
 from handrail.store import journal as journal_module
-from handrail.store import reader
+from handrail.store.chain import Mark
+from handrail.store.checkpoint import Checkpoint
 from handrail.store.journal import FileJournal
-from handrail.store.state import fold
+from handrail.store.state import KeyRecord, RunState, fold
 from journaling import Clock, forged, lines_of, open_run, reopen, write_calls, write_run
 
 
@@ -62,14 +63,11 @@ def test_whatever_is_appended_can_be_read_back_and_verified(
 ) -> None:
     """Lone surrogates, huge numbers, bytes: every line is JSON, fits the chain and names the same fields."""
     folder = tmp_path_factory.mktemp("run")
-
-    async def write() -> None:
-        journal = open_run(folder)
-        for one in many:
-            journal.append("display", "c-1", one)
-        await journal.close()
-
-    asyncio.run(write())
+    journal = open_run(folder)
+    for one in many:
+        journal.append("display", "c-1", one)
+    journal.flush()
+    journal.abandon()
     found = list(reader.events(folder))
     assert reader.verify(folder) == reader.Verification(True, len(many), reader.head_of(folder))
     assert [len([name for name in event if name.startswith("x_")]) for event in found] == [len(one) for one in many]
@@ -131,9 +129,37 @@ def test_an_unsafe_run_id_is_misuse(tmp_path: Path, run_id: str) -> None:
 async def test_checkpoint_and_tail_give_what_the_whole_journal_gives(tmp_path: Path, at: int | None) -> None:
     """Wherever the checkpoint was taken, the state after opening is the fold over all events."""
     state = await write_calls(tmp_path, 10, checkpoint_at=at)
-    assert (tmp_path / "checkpoint.json").exists() == (at is not None)
-    journal, _ = await reopen(tmp_path)
+    assert (tmp_path / "checkpoint.json").exists() == (at not in (None, 0))
+    journal, _ = reopen(tmp_path)
     assert journal.state == fold(reader.events(tmp_path)) == state
+
+
+async def test_a_checkpoint_in_the_middle_of_calls_knows_that_they_are_under_way(tmp_path: Path) -> None:
+    """After a crash behind it, a call that had started is still unknown and still holds its key."""
+    journal = open_run(tmp_path)
+    journal.append("tool.started", "c-1", {"tool": "write_file", "key": "k", "args_digest": "d"})
+    journal.checkpoint(RunState())  # whatever the caller believes
+    journal.abandon()
+    told: list[tuple[int, int]] = []
+    journal = FileJournal.open(tmp_path, "run-1", Clock(), progress=lambda done, total: told.append((done, total)))
+    journal.abandon()
+    assert told == []  # from the checkpoint alone
+    assert journal.state.keys == {"k": KeyRecord("c-1", "d", done=False)}
+    assert journal.state.open_calls == {"c-1": {"tool": "write_file", "ts": "2023-11-14T22:13:20.250000Z", "key": "k"}}
+
+
+async def test_a_long_journal_without_a_checkpoint_is_read_whole_only_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening it keeps a checkpoint at once, not only when it is closed."""
+    state = await write_calls(tmp_path, 20)
+    monkeypatch.setattr(journal_module, "CHECKPOINT_EVERY", 20)
+    reopen(tmp_path)
+    assert checkpoint.load(tmp_path) == Checkpoint(Mark(20, *_end(tmp_path)), state)
+
+
+def _end(folder: Path) -> tuple[str, int]:
+    return reader.head_of(folder).partition(":")[2], (folder / "events.jsonl").stat().st_size
 
 
 async def test_opening_with_a_checkpoint_reads_only_the_tail(tmp_path: Path) -> None:
@@ -144,7 +170,7 @@ async def test_opening_with_a_checkpoint_reads_only_the_tail(tmp_path: Path) -> 
     journal = FileJournal.open(tmp_path, "run-1", Clock(), progress=lambda done, total: told.append((done, total)))
     assert told == [(size, size)]
     journal.append("display", None, {})
-    await journal.close(journal.state)
+    await journal.close()
     told.clear()
     journal = FileJournal.open(tmp_path, "run-1", Clock(), progress=lambda done, total: told.append((done, total)))
     assert (told, journal.seq, journal.state) == ([], 2001, fold(reader.events(tmp_path)))
@@ -157,7 +183,7 @@ async def test_a_spoiled_checkpoint_is_as_good_as_none(tmp_path: Path) -> None:
     good = (tmp_path / "checkpoint.json").read_bytes()
     for index in range(len(good)):
         (tmp_path / "checkpoint.json").write_bytes(good[:index] + bytes([good[index] ^ 1]) + good[index + 1 :])
-        journal, _ = await reopen(tmp_path)
+        journal, _ = reopen(tmp_path)
         assert (journal.state, journal.read_only) == (state, ""), index
 
 
@@ -166,12 +192,12 @@ async def test_a_journal_that_lacks_what_its_checkpoint_vouches_for_is_read_only
     await write_calls(tmp_path, 6, checkpoint_at=5)
     lines = lines_of(tmp_path)
     (tmp_path / "events.jsonl").write_bytes(b"".join(lines[:3]))
-    journal, _ = await reopen(tmp_path)
+    journal, _ = reopen(tmp_path)
     assert journal.read_only == "the journal ends at line 3, but its checkpoint vouches for line 5"
     (tmp_path / "events.jsonl").write_bytes(
         b"".join(forged([lines[0].replace(b'"now"', b'"not"'), *lines[1:]], "0" * 64))
     )
-    journal, _ = await reopen(tmp_path)
+    journal, _ = reopen(tmp_path)
     assert journal.read_only == "line 5 is not the one that the checkpoint vouches for"
 
 
@@ -184,7 +210,7 @@ async def test_a_checkpoint_is_wanted_after_enough_events(tmp_path: Path, monkey
         journal.append("display", None, {})
         wanted.append(journal.wants_checkpoint())
         if wanted[-1]:
-            journal.checkpoint(journal.state)
+            journal.checkpoint()
     await journal.close()
     assert wanted == [False, False, True, False, False, True, False]
 

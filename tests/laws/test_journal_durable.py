@@ -226,5 +226,5 @@ async def test_a_failed_checkpoint_costs_nothing_but_time(tmp_path: Path) -> Non
     """Where it cannot be written the run closes well and opens from its events."""
     (tmp_path / "checkpoint.json").mkdir()
     state = await write_calls(tmp_path, 5, checkpoint_at=4)
-    journal, _ = await reopen(tmp_path)
+    journal, _ = reopen(tmp_path)
     assert journal.state == state

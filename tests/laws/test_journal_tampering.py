@@ -49,7 +49,7 @@ async def test_any_changed_removed_or_inserted_line_is_found_and_closes_the_run(
             journal.append("display", None, {})
         assert caught.value.code is Code.JOURNAL_UNAVAILABLE
         assert journal.read_only in str(caught.value)
-        await journal.close(journal.state)
+        journal.abandon()
         assert (tmp_path / "run" / "events.jsonl").read_bytes() == b"".join(tampered), name
 
 
@@ -118,7 +118,7 @@ async def test_cut_at_any_byte_a_journal_opens_with_every_whole_line(tmp_path: P
         torn = data[starts[whole] : cut]
         found = reader.verify(folder)
         assert (found.ok, found.events, found.torn_bytes) == (True, whole, len(torn))
-        journal, after = await reopen(folder)
+        journal, after = reopen(folder)
         assert (journal.mended, journal.read_only, after[:whole]) == (bool(torn), "", lines[:whole])
         if torn:
             assert (folder / f"torn-{whole + 1}.bin").read_bytes() == torn
@@ -140,7 +140,7 @@ async def test_what_a_crash_can_leave_is_mended_and_not_called_tampering(tmp_pat
     lines = await write_run(tmp_path, 3)
     (tmp_path / "events.jsonl").write_bytes(b"".join(lines) + tail)
     assert reader.verify(tmp_path).torn_bytes == len(tail)
-    journal, after = await reopen(tmp_path)
+    journal, after = reopen(tmp_path)
     assert (journal.mended, after[:3], len(after)) == (True, lines, 4)
     assert (tmp_path / "torn-4.bin").read_bytes() == tail
 
@@ -150,14 +150,14 @@ async def test_a_crash_while_mending_loses_neither_the_torn_bytes_nor_the_record
     lines = await write_run(tmp_path / "uncut", 3)
     (tmp_path / "uncut" / "events.jsonl").write_bytes(b"".join(lines) + b"torn")
     (tmp_path / "uncut" / "torn-4.bin").write_bytes(b"to")
-    await reopen(tmp_path / "uncut")
+    reopen(tmp_path / "uncut")
     assert (tmp_path / "uncut" / "torn-4-2.bin").read_bytes() == b"torn"
 
     await write_run(tmp_path / "cut", 3)
     (tmp_path / "cut" / "torn-4.bin").write_bytes(b"torn")
-    journal, after = await reopen(tmp_path / "cut")
+    journal, after = reopen(tmp_path / "cut")
     assert (journal.mended, len(after), orjson.loads(after[3])["kept"]) == (True, 4, "torn-4.bin")
-    journal, after = await reopen(tmp_path / "cut")
+    journal, after = reopen(tmp_path / "cut")
     assert (journal.mended, len(after)) == (False, 4)
 
 

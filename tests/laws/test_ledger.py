@@ -189,6 +189,12 @@ def test_a_wider_grant_is_in_force_where_it_was_given(
     assert ledger.grants(run_id, NOW, workspace) == ((grant,) if in_force else ())
 
 
+def test_a_session_grant_without_a_workspace_is_in_force_nowhere(ledger: SqliteLedger) -> None:
+    """No name is not a name that two workspaces can share."""
+    granted(ledger, asking(workspace=""), Reply("granted", Scope.SESSION))
+    assert ledger.grants("run-1", NOW, "") == ()
+
+
 def test_a_wider_grant_lets_the_exact_call_run_once_from_another_run(ledger: SqliteLedger) -> None:
     """A replay makes its own run; after that one use the digest lifts nothing outside the grant's run."""
     grant = granted(ledger, asking(), FOR_RUN)

@@ -130,6 +130,11 @@ def second_name(path: Path) -> None:
     path.with_name("second").hardlink_to(path)
 
 
+def pipe(path: Path) -> None:
+    path.parent.mkdir(0o700)
+    os.mkfifo(path, 0o600)
+
+
 def not_a_folder(path: Path) -> None:
     path.parent.write_text("")
 
@@ -148,7 +153,7 @@ def newer(path: Path) -> None:
     path.chmod(0o600)
 
 
-BROKEN = [writable_folder, writable_file, link, second_name, garbage, newer]
+BROKEN = [writable_folder, writable_file, link, second_name, pipe, garbage, newer]
 
 
 @pytest.mark.parametrize("how", [*BROKEN, not_a_folder])

@@ -9,6 +9,8 @@ from handrail.words import Scope
 class NoApprover:
     """Leaves every request on record, to be answered and replayed later."""
 
+    asks = False
+
     async def ask(self, request: Request) -> Reply:  # noqa: ARG002
         """Reply `pending` at once."""
         return Reply("pending", Scope.NONE)

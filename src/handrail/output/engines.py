@@ -20,6 +20,11 @@ WINDOW: Final = 16384
 Place = tuple[int, int]  # The index of a kind, and where one of its keywords starts (-1: search everywhere).
 
 
+_Match = tuple[int, int, bool]  # Where it is, and whether it is a secret.
+# With more keywords than this, look for the next match before looking at each keyword.
+_CROWD: Final = 32
+
+
 class Engine(Protocol):
     """Proposes places where kinds of secrets may be."""
 
@@ -184,20 +189,37 @@ class Confirmer:
 
     def spans(self, data: bytes, places: Iterable[Place]) -> list[Span]:
         """Return what is hidden at these places: key blocks alone if there are any, so that they go first."""
-        blocks: list[Span] = []
-        found: list[Span] = []
-        done: dict[int, int] = {}
-        for index, at in sorted(places):
-            if at < done.get(index, 0) and at >= 0:
-                continue
+        by_kind: dict[int, list[int]] = {}
+        for index, at in places:
+            by_kind.setdefault(index, []).append(at)
+        found: dict[bool, list[Span]] = {True: [], False: []}
+        for index, anchors in by_kind.items():
             kind = self._kinds[index]
-            spans = self._block(kind, data, at) if kind.until else self._at(kind, data, at)
-            (blocks if kind.until else found).extend(spans)
-            if spans:
-                done[index] = spans[-1][1]
-        return blocks or found
+            found[kind.until != ""].extend(self._of_kind(kind, data, sorted(anchors)))
+        return found[True] or found[False]
 
-    def _block(self, kind: SecretKind, data: bytes, at: int) -> list[Span]:
+    def _of_kind(self, kind: SecretKind, data: bytes, anchors: list[int]) -> Iterator[Span]:
+        look = self._block if kind.until else self._at
+        crowded = len(anchors) > _CROWD and not kind.lead and not kind.until
+        done = 0
+        for at in anchors:
+            if 0 <= at < done:
+                continue
+            if crowded and (start := self._next(kind, data, at)) > at:
+                done = start
+                continue
+            for start, end, secret in look(kind, data, at):
+                # Keywords inside a match of the same kind say nothing new.
+                done = max(done, end if secret or kind.shape == "token" else 0)
+                if secret:
+                    yield start, end
+
+    def _next(self, kind: SecretKind, data: bytes, at: int) -> int:
+        """Return before where there is no match, so that many keywords that are none cost one look."""
+        match = self._pattern(kind.pattern).search(data, at, at + 2 * REACH)
+        return match.start() if match else at + REACH
+
+    def _block(self, kind: SecretKind, data: bytes, at: int) -> list[_Match]:
         from handrail.output.lookalikes import is_block
 
         begin = self._pattern(kind.pattern).match(data, at, at + REACH)
@@ -205,21 +227,17 @@ class Confirmer:
             return []
         limit = min(at + WINDOW, len(data))
         end = self._pattern(kind.until).search(data, begin.end(), limit)
-        return [(at, end.end() if end else limit)]
+        return [(at, end.end() if end else limit, True)]
 
-    def _at(self, kind: SecretKind, data: bytes, at: int) -> list[Span]:
+    def _at(self, kind: SecretKind, data: bytes, at: int) -> list[_Match]:
         pattern = self._pattern(kind.pattern)
         if at < 0:
-            matches = list(pattern.finditer(data))
-        elif kind.lead:
+            return [_judged(kind, data, match) for match in pattern.finditer(data)]
+        if kind.lead:
             near = pattern.finditer(data, max(0, at - kind.lead), at + REACH)
-            matches = [match for match in near if match.start() <= at < match.end()]
-        else:
-            match = pattern.match(data, at, at + REACH)
-            if match is None:
-                return []
-            matches = [match]
-        return [span for match in matches if (span := _secret(kind, data, match))]
+            return [_judged(kind, data, match) for match in near if match.start() <= at < match.end()]
+        match = pattern.match(data, at, at + REACH)
+        return [_judged(kind, data, match)] if match else []
 
     def _pattern(self, pattern: str) -> Any:
         compiled = self._compiled.get(pattern)
@@ -236,8 +254,8 @@ def _compile(pattern: str) -> Any:
     return re2.compile(pattern.encode(), options)
 
 
-def _secret(kind: SecretKind, data: bytes, match: Any) -> Span | None:
+def _judged(kind: SecretKind, data: bytes, match: Any) -> _Match:
     from handrail.output.lookalikes import harmless
 
     start, end = match.span(match.re.groupindex.get(b"secret", 0))
-    return None if harmless(kind, data, match.start(), start, end) else (start, end)
+    return start, end, not harmless(kind, data, match.start(), start, end)

@@ -20,16 +20,15 @@ __all__ = ["ToolFacts", "World", "decide"]
 
 def decide(touches: Sequence[Touch], world: World) -> Verdict:
     """Judge a call: the strictest finding over all touches wins; silence denies."""
-    bulk = sum(_files_changed(touch) for touch in touches) > world.bulk_files
-    found = [
-        replace(finding, touch=index)
-        for index, touch in enumerate(touches)
-        for finding in _findings(touch, world, bulk=bulk)
-    ]
+    bulk = sum([_files_changed(touch) for touch in touches]) > world.bulk_files
+    found = []
+    for index, touch in enumerate(touches):
+        about = _findings(touch, world, bulk=bulk)
+        found += about if index == 0 else [replace(finding, touch=index) for finding in about]
     if not found:
         nothing = Finding("defaults", "defaults.silence", Decision.DENY, "the call states nothing that can be judged")
         return Verdict(Decision.DENY, (nothing,))
-    decision = max(finding.decision for finding in found)
+    decision = max([finding.decision for finding in found])
     grant = grants.covering(touches, world) if decision is Decision.ASK else None
     if grant is not None:
         why = f"approved by {grant.given_by or 'a person'} ({grant.scope.word})"
@@ -38,33 +37,27 @@ def decide(touches: Sequence[Touch], world: World) -> Verdict:
     return Verdict(
         decision=decision,
         findings=tuple(found),
-        excluded=tuple(_excluded(touches, world)),
+        excluded=tuple(_excluded(touches, world)) if any([touch.deep for touch in touches]) else (),
         scope=grants.widest(touches, world),
         grant=grant.id if grant is not None else None,
     )
 
 
-def _findings(touch: Touch, world: World, *, bulk: bool) -> Iterator[Finding]:
-    """All that is said of one touch: denials of the fixed sources, or else rules, or else the default."""
-    denials = [
+def _findings(touch: Touch, world: World, *, bulk: bool) -> list[Finding]:
+    """All that is said of one touch: denials of the fixed sources and rules, or else the default."""
+    found = [
         *builtin.findings(touch, world),
         *confine.findings(touch, world),
         *enablement.findings(world),
         *skills.findings(touch, world),
-        *_unconfirmed(touch),
     ]
-    ruled = list(rules.matching(touch, world))
-    yield from denials
-    for rule in ruled:
-        yield rules.finding(rule, touch)
-    if not denials and all(rule.narrows for rule in ruled):
-        yield defaults.finding(touch, world, bulk=bulk)
-
-
-def _unconfirmed(touch: Touch) -> Iterator[Finding]:
-    if not touch.confirmed:
-        why = f"{touch.kind} of {touch.shown} needs `confirm: true` in the same call"
-        yield Finding("builtin", "builtin.confirm", Decision.DENY, why)
+    judged = bool(found)
+    for rule, replaces_default in rules.matching(touch, world):
+        judged = judged or replaces_default
+        found.append(rules.finding(rule, touch))
+    if not judged:
+        found.append(defaults.finding(touch, world, bulk=bulk))
+    return found
 
 
 def _excluded(touches: Sequence[Touch], world: World) -> Iterator[Exclusion]:
@@ -72,12 +65,14 @@ def _excluded(touches: Sequence[Touch], world: World) -> Iterator[Exclusion]:
         if touch.deep and touch.place is not None and touch.kind is TouchKind.FS_READ:
             yield from builtin.exclusions(touch, world)
             yield from rules.exclusions(touch, world)
-            yield from _protected(world)
+            yield from _protected(touch, world)
 
 
-def _protected(world: World) -> Iterator[Exclusion]:
-    """Protected names are left out, except where they say so themselves or a rule allows reading."""
-    lifted = rules.allowed_patterns(world)
+def _protected(touch: Touch, world: World) -> Iterator[Exclusion]:
+    """Protected names are left out, except where they say so themselves or a rule has taken the default's place."""
+    if any(replaces_default for _, replaces_default in rules.matching(touch, world)):
+        return
+    lifted = rules.allowed_patterns(touch, world)
     for index, pattern in enumerate(world.protected):
         if not pattern.startswith("!"):
             later = tuple(item[1:] for item in world.protected[index + 1 :] if item.startswith("!"))
@@ -85,6 +80,6 @@ def _protected(world: World) -> Iterator[Exclusion]:
 
 
 def _files_changed(touch: Touch) -> int:
-    if touch.kind not in (TouchKind.FS_WRITE, TouchKind.FS_DELETE):
+    if touch.kind is not TouchKind.FS_WRITE and touch.kind is not TouchKind.FS_DELETE:
         return 0
     return 1 + len(touch.below or ())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
-from handrail.policy.patterns import protects
+from handrail.policy.patterns import host_and_port, literal, machine_path, protects
 from handrail.policy.world import World
-from handrail.words import Decision, Exclusion, Finding, PlaceKind, Touch, TouchKind
+from handrail.words import Decision, Exclusion, Finding, PlaceKind, Root, Touch, TouchKind
 
 KEY_MATERIAL = (
     ".ssh",
@@ -39,8 +40,9 @@ KEY_MATERIAL = (
     "*.kdbx",
     "*.keychain-db",
 )
-# Written by an agent, these would make git run programs for whoever uses the repository next.
-REPOSITORY = (".git/hooks", ".git/config", ".git/**/hooks", ".git/**/config", ".git/**/config.worktree")
+# Written by an agent, these would make git run programs for whoever uses the repository next; `commondir` and
+# `gitdir` send git to another folder for its hooks and config.
+REPOSITORY = tuple(f".git/**/{name}" for name in ("hooks", "config", "config.worktree", "commondir", "gitdir"))
 SETTINGS_FILES = ("handrail.toml",)
 METADATA_HOSTS = frozenset(
     {
@@ -53,67 +55,108 @@ METADATA_HOSTS = frozenset(
         "instance-data",
     }
 )
-_WRITING = frozenset({TouchKind.FS_WRITE, TouchKind.FS_DELETE})
 
 
 def findings(touch: Touch, world: World) -> Iterator[Finding]:
     """Denials of one touch, and nothing but denials."""
+    place = touch.place
+    if not touch.confirmed:
+        why = f"{touch.kind} of {touch.shown} needs `confirm: true` in the same call"
+        yield _deny("builtin.confirm", why, "POLICY_DENIED")
     if touch.kind is TouchKind.NET_CONNECT:
         yield from _address(touch)
-    if touch.place is None:
+    if place is None:
         return
-    if _is_own(touch, world):
+    absolute = machine_path(place.root, place.path)
+    if _is_own(absolute, touch, world):
         yield _deny("builtin.own-files", f"{touch.shown} belongs to Handrail itself")
-    if touch.kind in _WRITING and touch.place.path == "":
-        yield _deny("builtin.root", f"{touch.shown} is a root itself and is never replaced, moved or deleted")
-    if touch.kind in _WRITING and touch.deep and touch.below is None and touch.place.kind is PlaceKind.DIRECTORY:
-        yield _deny("builtin.unseen", f"what lies below {touch.shown} is not known, so it cannot be judged")
-    for path in (touch.place.path, *(touch.below or ())):
-        yield from _named(path, touch)
+    # The whole path of the machine: a root inside `.ssh` is no way around.
+    if pattern := protects(KEY_MATERIAL, absolute):
+        yield _deny("builtin.key-material", f"{touch.shown} is key material ({pattern})")
+    if touch.kind is TouchKind.FS_WRITE or touch.kind is TouchKind.FS_DELETE:
+        yield from _changed(absolute, touch, world)
 
 
 def exclusions(touch: Touch, world: World) -> Iterator[Exclusion]:
     """What a deep read must leave out, whatever rules say."""
+    assert touch.place is not None
+    root = touch.place.root
     for pattern in KEY_MATERIAL:
         yield Exclusion(pattern, "builtin.key-material")
-    assert touch.place is not None
+    for rest in _straddling(root.path.casefold()):
+        yield Exclusion(f"/{rest}", "builtin.key-material", root=root.name)
+    above = root.path.rstrip("/")
     for own in world.own_paths:
-        if own.startswith(f"{touch.place.root.path}/"):
-            yield Exclusion(
-                own[len(touch.place.root.path) :], "builtin.own-files", root=touch.place.root.name, any_case=False
-            )
+        if own.startswith(f"{above}/"):
+            yield Exclusion(literal(own[len(above) :]), "builtin.own-files", root=root.name)
 
 
 def _address(touch: Touch) -> Iterator[Finding]:
-    host = touch.target.rpartition(":")[0].strip("[]").rstrip(".").lower()
+    host, _ = host_and_port(touch.target)
     if host in METADATA_HOSTS:
         yield _deny("builtin.metadata", f"{host} gives out a machine's credentials", "HOST_NOT_ALLOWED")
 
 
-def _named(path: str, touch: Touch) -> Iterator[Finding]:
-    assert touch.place is not None
-    shown = touch.place.root.shown(path)
-    if pattern := protects(KEY_MATERIAL, path):
-        yield _deny("builtin.key-material", f"{shown} is key material ({pattern})")
-    if touch.kind in _WRITING:
-        if protects(REPOSITORY, path):
-            yield _deny("builtin.repository", f"{shown} decides which programs git runs")
-        elif path.rsplit("/", 1)[-1].casefold() == ".git":
-            yield _deny("builtin.repository", f"{shown} is the repository itself")
-        if protects(SETTINGS_FILES, path):
-            yield _deny("builtin.settings", f"{shown} decides what tools may do; people edit it, tools never")
+def _changed(absolute: str, touch: Touch, world: World) -> Iterator[Finding]:
+    """Denials of what a write or delete would replace, remove or plant, at the place and below it."""
+    place = touch.place
+    assert place is not None
+    if place.path == "" or any(root.path.startswith(f"{absolute}/") for root in world.roots):
+        yield _deny("builtin.root", f"{touch.shown} is a root or holds one, and is never replaced, moved or deleted")
+    if touch.deep and touch.below is None and place.kind is PlaceKind.DIRECTORY:
+        yield _deny("builtin.unseen", f"what lies below {touch.shown} is not known, so it cannot be judged")
+    yield from _planted(absolute, touch.shown)
+    for path in touch.below or ():
+        inner, shown = machine_path(place.root, path), place.root.shown(path)
+        if pattern := protects(KEY_MATERIAL, inner):
+            yield _deny("builtin.key-material", f"{shown} is key material ({pattern})")
+        yield from _planted(inner, shown)
 
 
-def _is_own(touch: Touch, world: World) -> bool:
+def _planted(absolute: str, shown: str) -> Iterator[Finding]:
+    if protects(REPOSITORY, absolute):
+        yield _deny("builtin.repository", f"{shown} decides which programs git runs")
+    elif absolute.rsplit("/", 1)[-1].casefold() == ".git":
+        yield _deny("builtin.repository", f"{shown} is the repository itself")
+    if protects(SETTINGS_FILES, absolute):
+        yield _deny("builtin.settings", f"{shown} decides what tools may do; people edit it, tools never")
+
+
+def _is_own(absolute: str, touch: Touch, world: World) -> bool:
     assert touch.place is not None
-    if touch.place.root.name.startswith("run:"):
+    if not world.own_paths or _is_run_folder(touch.place.root, world):
         return False
-    path = touch.place.absolute
-    if any(path == own or path.startswith(f"{own}/") for own in world.own_paths):
-        return True
+    path = f"{absolute.casefold()}/"
+    own_paths = _folded(world.own_paths)
     # A deep read leaves them out (see exclusions); a deep write or delete must not reach them at all.
-    deep_write = touch.deep and touch.kind is not TouchKind.FS_READ
-    return deep_write and any(own.startswith(f"{path}/") for own in world.own_paths)
+    above = touch.deep and touch.kind is not TouchKind.FS_READ
+    return path.startswith(own_paths) or (above and any(own.startswith(path) for own in own_paths))
+
+
+def _is_run_folder(root: Root, world: World) -> bool:
+    """Whether a root is one that the run itself holds for its tools, though it lies among Handrail's own files."""
+    if root.name.startswith("run:"):
+        return True
+    return root.path.endswith("/workspace") and any(
+        root.path == f"{own}/{world.run_id}/workspace" for own in world.own_paths
+    )
+
+
+@lru_cache(maxsize=64)
+def _folded(own_paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{own.rstrip('/')}/".casefold() for own in own_paths)
+
+
+@lru_cache(maxsize=64)
+def _straddling(root: str) -> tuple[str, ...]:
+    """What is left of names such as `.config/op` beneath a root that is itself a `.config`."""
+    parts = [pattern.split("/") for pattern in KEY_MATERIAL]
+    return tuple(
+        "/".join(names[count:])
+        for names in parts
+        for count in range(1, len(names))
+        if root.endswith(f"/{'/'.join(names[:count])}".casefold())
+    )
 
 
 def _deny(rule: str, why: str, code: str = "PATH_PROTECTED") -> Finding:

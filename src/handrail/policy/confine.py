@@ -13,7 +13,7 @@ from handrail.words import Decision, Finding, Touch, TouchKind
 def findings(touch: Touch, world: World) -> Iterator[Finding]:
     """Denials of what lies outside the roots or the allowed hosts."""
     if touch.kind in FILE_KINDS:
-        if touch.place is None:
+        if touch.place is None or touch.place.root not in world.roots:
             why = f"{touch.target} is outside the allowed roots ({_names(world)})"
             yield Finding("confine", "confine.roots", Decision.DENY, why, code="PATH_OUTSIDE_ROOTS")
         elif touch.kind is not TouchKind.FS_READ and not touch.place.root.writable:

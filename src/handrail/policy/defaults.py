@@ -50,7 +50,7 @@ def _file(touch: Touch, world: World, *, bulk: bool) -> Finding:
     assert touch.place is not None
     if touch.kind is TouchKind.FS_READ:
         return _says("workspace-read", Decision.ALLOW, "reading beneath a root", world)
-    if touch.how is How.UNDO:
+    if touch.how is How.UNDO and world.tool.internal:
         return _says("undo", Decision.ALLOW, "putting back what a recorded call changed", world)
     if any(protects(RUNS_PROGRAMS, path) for path in (touch.place.path, *(touch.below or ()))):
         return _says("runs-programs", Decision.ASK, f"{touch.shown} makes programs run outside the sandbox", world)

@@ -19,14 +19,17 @@ def covering(touches: Sequence[Touch], world: World) -> Grant | None:
 
 def covers(grant: Grant, touches: Sequence[Touch], world: World) -> bool:
     """Whether one grant is in force and covers the call: by digest, or by tool, kinds and targets."""
-    if world.now >= grant.expires or grant.uses_left == 0 or grant.tool != world.tool.name:
+    if world.now >= grant.expires or (grant.uses_left is not None and grant.uses_left <= 0):
+        return False
+    if grant.tool != world.tool.name or grant.scope > widest(touches, world):
         return False
     if grant.scope is Scope.CALL:
         return grant.digest == world.digest != ""
     if grant.scope is Scope.NONE or (grant.scope is Scope.RUN and grant.run_id != world.run_id):
         return False
     return all(
-        any(kind == touch.kind and path_matches(target, touch.shown) for kind, target in grant.touches)
+        # A root is shown with a slash at its end, which in a pattern would mean all that lies below.
+        any(kind == touch.kind and path_matches(target.rstrip("/"), touch.shown.rstrip("/")) for kind, target in grant.touches)
         for touch in touches
     )
 

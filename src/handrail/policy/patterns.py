@@ -1,7 +1,7 @@
 """How a pattern meets a target: paths, hosts, command words. Pure, and the same for rules and exclusions.
 
 Paths are matched by segments: `*` and `?` stay inside one, `**` crosses any number of them. A pattern that ends
-in `/` means all that lies below.
+in `/` means the folder and all that lies below it.
 """
 
 from __future__ import annotations
@@ -12,40 +12,22 @@ from functools import lru_cache
 
 from handrail.words import Exclusion, Root
 
+_TOKEN = re.compile(
+    r"(?P<deep>(?<![^/])(?:\*\*/)+)"  # `**/` where a segment begins
+    r"|(?P<tail>(?:/\*\*)+\Z)"  # `/**` at the end
+    r"|(?P<cross>\*\*+)"
+    r"|(?P<star>\*)"
+    r"|(?P<one>\?)"
+    r"|(?P<set>\[[!^]?(?:\][^\]]*|[^\]]+)\])"
+    r"|(?P<text>.)",
+    re.DOTALL,
+)
+_RANGE = re.compile(r"(.)-(.)|(.)", re.DOTALL)
+_WILD = re.compile(r"[*?\[]")
+_PORT = re.compile(r"(?P<name>\[[^\]]*\]|[^:]*)(?::(?P<port>\d+|\*))?")
 
-@lru_cache(maxsize=4096)
-def _path_regex(pattern: str, covers_below: bool, any_case: bool) -> re.Pattern[str]:
-    pattern = f"{pattern}**" if pattern.endswith("/") else pattern
-    below = "(?:/.*)?" if covers_below else ""
-    return re.compile(f"(?s:{_translated(pattern)}{below})", re.IGNORECASE if any_case else 0)
 
-
-def _translated(pattern: str) -> str:
-    parts, rest = [], pattern
-    while rest:
-        if rest.startswith("**/"):
-            parts.append("(?:[^/]*/)*")
-            rest = rest[3:]
-        elif rest == "/**":
-            parts.append("(?:/.*)?")
-            rest = ""
-        elif rest.startswith("**"):
-            parts.append(".*")
-            rest = rest.lstrip("*")
-        elif rest[0] == "*":
-            parts.append("[^/]*")
-            rest = rest[1:]
-        elif rest[0] == "?":
-            parts.append("[^/]")
-            rest = rest[1:]
-        elif rest[0] == "[" and (end := rest.find("]", 2)) > 0:
-            body = rest[1:end].replace("\\", "\\\\")
-            parts.append(f"(?!/)[{'^' + body[1:] if body[0] in '!^' else body}]")
-            rest = rest[end + 1 :]
-        else:
-            parts.append(re.escape(rest[0]))
-            rest = rest[1:]
-    return "".join(parts)
+# ── paths ────────────────────────────────────────────────────────────────────────────────────
 
 
 def path_matches(pattern: str, path: str, *, covers_below: bool = False, any_case: bool = False) -> bool:
@@ -53,31 +35,124 @@ def path_matches(pattern: str, path: str, *, covers_below: bool = False, any_cas
     return _path_regex(pattern, covers_below, any_case).fullmatch(path) is not None
 
 
+def literal(path: str) -> str:
+    """Write a path as a pattern that matches only itself."""
+    return _WILD.sub(r"[\g<0>]", path)
+
+
+def takes_all_below(pattern: str) -> bool:
+    """Whether a pattern that matches a folder surely matches everything in it; never a wrong yes."""
+    return pattern.endswith(("**", "**/*", "/"))
+
+
+def could_match_below(pattern: str, folder: str) -> bool:
+    """Whether a path beneath a folder could fit a pattern; never a wrong no."""
+    if not folder:
+        return True
+    fixed = _WILD.split(pattern, maxsplit=1)[0]
+    if fixed == pattern:  # no wildcard: below only if it stands there, or covers the folder
+        return pattern.rstrip("/").startswith(f"{folder}/") or path_matches(pattern, folder, covers_below=True)
+    return fixed.startswith(f"{folder}/") or f"{folder}/".startswith(fixed)
+
+
+@lru_cache(maxsize=4096)
+def _path_regex(pattern: str, covers_below: bool, any_case: bool) -> re.Pattern[str]:
+    below = "(?:/.*)?" if covers_below else ""
+    return re.compile(f"(?s:{_translated(pattern)}{below})", re.IGNORECASE if any_case else 0)
+
+
+def _translated(pattern: str) -> str:
+    """Give the regular expression of a pattern, one that never tries the same text twice.
+
+    Whatever stands before a `**` is taken where it first ends, and for good (`(?>…)`): the `**` makes up for the
+    rest. So time grows with the path's length alone, also for patterns that are made to be slow.
+    """
+    pattern = f"{pattern}**" if pattern.endswith("/") else pattern
+    done, stretch, end = "", _Stretch(), ""
+    for token in _TOKEN.finditer(pattern):
+        kind, text = str(token.lastgroup), token[0]
+        if kind == "tail":
+            end = "(?:/.*)?"
+        elif kind in ("deep", "cross"):
+            done += f"(?>{stretch.regex(lazy=True)})"
+            stretch = _Stretch("(?:[^/]*/)*?" if kind == "deep" else ".*?")
+        elif kind == "star":
+            stretch.star()
+        else:
+            stretch.fixed += _one(kind, text)
+    return done + stretch.regex(lazy=False) + end
+
+
+class _Stretch:
+    """What stands between two `**`: fixed parts with single stars between them."""
+
+    def __init__(self, before: str = "") -> None:
+        self._done, self._starred = before, False
+        self.fixed = ""
+
+    def star(self) -> None:
+        """Begin a new fixed part after a star."""
+        self._close("(?>[^/]*?{})")
+        self._starred = True
+
+    def regex(self, *, lazy: bool) -> str:
+        """Give the whole; `lazy` where the first end is the best."""
+        self._close("[^/]*?{}" if lazy else "[^/]*{}")
+        return self._done
+
+    def _close(self, starred: str) -> None:
+        self._done += starred.format(self.fixed) if self._starred else self.fixed
+        self.fixed = ""
+
+
+def _one(kind: str, text: str) -> str:
+    if kind == "one":
+        return "[^/]"
+    return _set(text[1:-1]) if kind == "set" else re.escape(text)
+
+
+def _set(body: str) -> str:
+    """Write `[a-z_]` and `[!a]` so that no sign in them means anything else; a range that is empty holds nothing."""
+    negated = len(body) > 1 and body[0] in "!^"
+    held = ""
+    for first, last, single in _RANGE.findall(body[1:] if negated else body):
+        if single:
+            held += re.escape(single)
+        elif first <= last:
+            held += f"{re.escape(first)}-{re.escape(last)}"
+    if not held:
+        return "[^/]" if negated else "(?!)"
+    return f"(?!/)[{'^' if negated else ''}{held}]"
+
+
+# ── protected names and exclusions ───────────────────────────────────────────────────────────
+
+
 def name_matches(pattern: str, path: str) -> bool:
     """Whether a protecting pattern covers a path: at any depth, in any case, with all that lies below.
 
-    A pattern with a slash inside it is anchored nowhere either: `.git/hooks` covers `sub/.git/hooks/x`.
+    A pattern with a slash inside it is anchored nowhere either: `.git/hooks` covers `sub/.git/hooks/x`. One that
+    begins with a slash is anchored at the root.
     """
-    return _path_regex(f"**/{pattern.rstrip('/')}", True, True).fullmatch(path) is not None
-
-
-@lru_cache(maxsize=64)
-def _any_name(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    every = "|".join(_translated(pattern.rstrip("/")) for pattern in patterns if not pattern.startswith("!"))
-    return re.compile(f"(?s:(?:.*/)?(?:{every or '(?!)'})(?:/.*)?)", re.IGNORECASE)
+    return _name_regex(pattern).fullmatch(path) is not None
 
 
 def protects(patterns: tuple[str, ...], path: str) -> str | None:
     """The first protecting pattern that covers a path, unless a later `!pattern` takes it back."""
-    if _any_name(patterns).fullmatch(path) is None:
+    if _any_name(patterns).match(path) is None:
         return None
     found: str | None = None
     for pattern in patterns:
         if pattern.startswith("!"):
-            found = None if found and name_matches(pattern[1:], path) else found
+            found = None if found and excepts(pattern[1:], path) else found
         elif found is None and name_matches(pattern, path):
             found = pattern
     return found
+
+
+def excepts(pattern: str, path: str) -> bool:
+    """Whether what takes a name back covers a path: like the name it takes back, but exactly where it is anchored."""
+    return path_matches(pattern[1:], path) if pattern.startswith("/") else name_matches(pattern, path)
 
 
 def excluded(exclusions: Sequence[Exclusion], root: Root, path: str) -> Exclusion | None:
@@ -86,42 +161,90 @@ def excluded(exclusions: Sequence[Exclusion], root: Root, path: str) -> Exclusio
         if item.root and item.root != root.name:
             continue
         if _covers(item.pattern, root, path, item.any_case, True) and not any(
-            _covers(pattern, root, path, item.any_case, False) for pattern in item.except_for
+            # What a rule allows it allows to the letter, in this case only.
+            _covers(pattern, root, path, not pattern.startswith("/"), False)
+            for pattern in item.except_for
         ):
             return item
     return None
 
 
+def machine_path(root: Root, path: str) -> str:
+    """The path in the machine's own terms."""
+    return f"{root.path.rstrip('/')}/{path}" if path else root.path
+
+
+def rule_path(target: str, root: Root, path: str) -> str:
+    """What a rule's target is matched against: the machine's path, the `run:` path, or the path beneath its root."""
+    if target.startswith("/"):
+        return machine_path(root, path)
+    return root.shown(path).rstrip("/") if target.startswith("run:") else path
+
+
 def _covers(pattern: str, root: Root, path: str, any_case: bool, below: bool) -> bool:
-    """`//x` is a path of the machine, `/x` is anchored at the root, any other stands at any depth."""
-    if pattern.startswith("//"):
-        return _path_regex(pattern[1:], below, any_case).fullmatch(f"{root.path}/{path}") is not None
+    """`//x` is a path of the machine, `/run:x` one of the run, `/x` is anchored, any other stands at any depth."""
     if pattern.startswith("/"):
-        return _path_regex(pattern[1:], below, any_case).fullmatch(path) is not None
+        target = pattern[1:]
+        return _path_regex(target, below, any_case).fullmatch(rule_path(target, root, path)) is not None
     return _path_regex(f"**/{pattern}", True, any_case).fullmatch(path) is not None
 
 
-def could_match_below(pattern: str, folder: str) -> bool:
-    """Whether a path beneath a folder could fit a pattern; never a wrong no."""
-    if not folder:
-        return True
-    fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-    if fixed == pattern:  # no wildcard: below only if it stands there, or covers the folder
-        return pattern.rstrip("/").startswith(f"{folder}/") or path_matches(pattern, folder, covers_below=True)
-    return fixed.startswith(f"{folder}/") or f"{folder}/".startswith(fixed)
+@lru_cache(maxsize=1024)
+def _name_regex(pattern: str) -> re.Pattern[str]:
+    pattern = pattern.rstrip("/")
+    return _path_regex(pattern[1:] if pattern.startswith("/") else f"**/{pattern}", True, True)
 
 
-def host_matches(pattern: str, target: str) -> bool:
-    """Whether `host:port` fits `name[:port]`; `*.` stands for subdomains; without a port 80 and 443 are meant."""
-    name, _, port = pattern.lower().rpartition(":") if re.search(r":(\d+|\*)$", pattern) else (pattern.lower(), "", "")
-    host, _, target_port = target.lower().rpartition(":")
-    if port not in ("*", target_port) and not (port == "" and target_port in ("80", "443")):
+@lru_cache(maxsize=64)
+def _any_name(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Fit every path that one of many names could cover."""
+    every = "|".join(_translated(pattern.strip("/")) for pattern in patterns if not pattern.startswith("!"))
+    return re.compile(f"(?s:(?:[^/]*/)*?(?:{every or '(?!)'})(?:/|\\Z))", re.IGNORECASE)
+
+
+# ── hosts and commands ───────────────────────────────────────────────────────────────────────
+
+
+def host_matches(pattern: str, target: str, *, any_port: bool = False) -> bool:
+    """Whether `host:port` fits `name[:port]`; `*.` stands for subdomains.
+
+    Without a port 80 and 443 are meant; with `any_port` (rules that ask or deny) all are.
+    """
+    name, port = _named_port(pattern) or (pattern, "")
+    host, target_port = host_and_port(target)
+    name = _host(name)
+    if port not in ("*", target_port) and not (port == "" and (any_port or target_port in ("80", "443"))):
         return False
     if name == "*":
         return True
     if name.startswith("*."):
         return host.endswith(name[1:]) and len(host) > len(name) - 1
-    return host.rstrip(".") == name.rstrip(".")
+    return host == name
+
+
+def host_and_port(target: str) -> tuple[str, str]:
+    """Take `host:port` apart, the host in one spelling: lower case, no brackets, no dot at the end."""
+    # An IPv6 address may come without brackets; what follows the last colon is the port all the same.
+    name, port = _named_port(target) or target.rsplit(":", 1)
+    return _host(name), port
+
+
+def _named_port(text: str) -> tuple[str, str] | None:
+    found = _PORT.fullmatch(text)
+    return (found["name"], found["port"] or "") if found is not None else None
+
+
+def _host(name: str) -> str:
+    name = name.strip("[]").rstrip(".").lower()
+    if ":" not in name:
+        return name
+    from ipaddress import AddressValueError, IPv6Address
+
+    try:
+        address = IPv6Address(name)
+    except AddressValueError:
+        return name
+    return str(address.ipv4_mapped or address)
 
 
 def words_match(pattern: str, words: Sequence[str], *, prefix: bool = False) -> bool:
@@ -137,5 +260,7 @@ def words_match(pattern: str, words: Sequence[str], *, prefix: bool = False) -> 
     wanted = wanted[:-1] if free else wanted
     if len(words) < len(wanted) or (len(words) > len(wanted) and not (free or prefix)):
         return False
-    heads = [words[0].rsplit("/", 1)[-1] if prefix else words[0], *words[1:]]
-    return all(ours in ("*", theirs) for ours, theirs in zip(wanted, heads, strict=False))
+    first = {"*", words[0], words[0].rsplit("/", 1)[-1]} if prefix else {"*", words[0]}
+    return wanted[0] in first and all(
+        ours in ("*", theirs) for ours, theirs in zip(wanted[1:], words[1:], strict=False)
+    )

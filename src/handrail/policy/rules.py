@@ -6,11 +6,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from handrail.errors import SettingsFault
-from handrail.policy.patterns import could_match_below, host_matches, path_matches, words_match
+from handrail.policy.patterns import (
+    could_match_below,
+    host_and_port,
+    host_matches,
+    path_matches,
+    rule_path,
+    takes_all_below,
+    words_match,
+)
 from handrail.policy.world import World
-from handrail.words import Decision, Exclusion, Finding, Touch, TouchKind
+from handrail.words import Decision, Exclusion, Finding, How, Touch, TouchKind
 
-FILE_KINDS = frozenset({TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE})
+FILE_KINDS = (TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE)
+# What a rule's `touch` stands for. Tuples, because members are found in them by identity, without hashing.
+_KINDS: dict[str | None, tuple[TouchKind, ...]] = {
+    None: tuple(TouchKind),
+    **{kind.value: (kind,) for kind in TouchKind},
+    **{
+        f"{family}.*": tuple(kind for kind in TouchKind if kind.value.startswith(f"{family}."))
+        for family in {kind.value.partition(".")[0] for kind in TouchKind}
+    },
+}
 _CODES = {
     TouchKind.NET_CONNECT: "HOST_NOT_ALLOWED",
     TouchKind.PROC_EXEC: "COMMAND_NOT_ALLOWED",
@@ -35,11 +52,16 @@ class Rule:
     narrows: bool = False  # from a project nobody trusted: it may add strictness, never stand in for a default
 
 
-def matching(touch: Touch, world: World) -> Iterator[Rule]:
-    """The rules that speak of one touch."""
+def matching(touch: Touch, world: World) -> Iterator[tuple[Rule, bool]]:
+    """The rules that speak of one touch, each with whether it covers all of it and so replaces the default."""
     for rule in world.rules:
-        if _applies(rule, touch, world) and (reaches(rule, touch) or _matters_below(rule, touch, world)):
-            yield rule
+        if not applies(rule, touch, world):
+            continue
+        if reaches(rule, touch):
+            yield rule, not rule.narrows
+        elif touch.deep and touch.kind is not TouchKind.FS_READ and _restricts_below(rule, touch):
+            # What must not happen to something below a folder must not happen to the folder.
+            yield rule, False
 
 
 def finding(rule: Rule, touch: Touch) -> Finding:
@@ -50,33 +72,55 @@ def finding(rule: Rule, touch: Touch) -> Finding:
 
 
 def exclusions(touch: Touch, world: World) -> Iterator[Exclusion]:
-    """What a deep read must leave out because a rule asks or denies for it."""
+    """What a deep read must leave out because a rule asks or denies for it.
+
+    A rule that covers the whole folder is not among them: it has denied the call, or a person has been asked.
+    """
     for rule in world.rules:
-        if _denies_below(rule, touch, world) and rule.target is not None:
-            yield Exclusion(f"/{rule.target}", rule.id, any_case=False)
+        if rule.target is not None and applies(rule, touch, world) and _restricts_below(rule, touch):
+            if not reaches(rule, touch):
+                yield Exclusion(f"/{rule.target}", rule.id, any_case=False)
 
 
-def allowed_patterns(world: World) -> tuple[str, ...]:
-    """Path patterns of rules that allow reading, which lift the default protection of what they match."""
+def allowed_patterns(touch: Touch, world: World) -> tuple[str, ...]:
+    """Path patterns of rules that allow such a touch, which lift the default protection of what they match."""
     return tuple(
         f"/{rule.target}" if rule.target else "/**"
         for rule in world.rules
-        if rule.effect is Decision.ALLOW and rule.touch in (None, "fs.read", "fs.*") and _meant(rule, world)
+        if rule.effect is Decision.ALLOW and not rule.narrows and applies(rule, touch, world)
     )
 
 
+def applies(rule: Rule, touch: Touch, world: World) -> bool:
+    """Whether a rule is about this kind of touch, tool, skill and caller, whatever the target."""
+    return (
+        (touch.kind in _KINDS.get(rule.touch, ()) or (touch.how is How.MOVE and _forbids_reading(rule)))
+        and (rule.tool is None or rule.tool == world.tool.name)
+        and (rule.skill is None or rule.skill == world.skill_name)
+        and (rule.caller is None or rule.caller == world.caller)
+    )
+
+
+def _forbids_reading(rule: Rule) -> bool:
+    """Moving takes a file out of the reach of rules for reading it, so those that restrict hold for moving, too."""
+    return rule.effect is not Decision.ALLOW and TouchKind.FS_READ in _KINDS.get(rule.touch, ())
+
+
 def reaches(rule: Rule, touch: Touch) -> bool:
-    """Whether a rule's target covers a touch's; rules that restrict cover what lies below, too."""
-    if rule.target is None:
+    """Whether a rule's target covers a touch's whole; rules that restrict cover what lies below, too."""
+    target = rule.target
+    if target is None:
         return True
     restricts = rule.effect is not Decision.ALLOW
     if touch.kind in FILE_KINDS:
-        return touch.place is not None and _path_reached(rule.target, touch, restricts)
+        if touch.place is None or (touch.deep and not restricts and not takes_all_below(target)):
+            return False
+        return path_matches(target, rule_path(target, touch.place.root, touch.place.path), covers_below=restricts)
     if touch.kind is TouchKind.NET_CONNECT:
-        return host_matches(rule.target, touch.target)
+        return host_matches(target, touch.target, any_port=restricts)
     if touch.kind is TouchKind.PROC_EXEC:
-        return words_match(rule.target, touch.words, prefix=restricts)
-    return path_matches(rule.target, touch.target)
+        return words_match(target, touch.words or (touch.target.split() if restricts else ()), prefix=restricts)
+    return path_matches(target, touch.target)
 
 
 def check_examples(rule: Rule) -> None:
@@ -90,56 +134,21 @@ def check_examples(rule: Rule) -> None:
 
 
 def _example_matches(rule: Rule, example: str) -> bool:
+    if rule.target is None:
+        return True
     restricts = rule.effect is not Decision.ALLOW
-    target = rule.target or "**"
-    if rule.touch == "net.connect":
-        return host_matches(target, example if ":" in example else f"{example}:443")
-    if rule.touch == "proc.exec":
-        return words_match(target, example.split(), prefix=restricts)
-    return path_matches(target, example, covers_below=restricts)
+    if rule.touch in ("net.connect", "net.*"):
+        full = example if host_and_port(example)[1] else f"{example}:443"
+        return host_matches(rule.target, full, any_port=restricts)
+    if rule.touch in ("proc.exec", "proc.*"):
+        return words_match(rule.target, example.split(), prefix=restricts)
+    return path_matches(rule.target, example, covers_below=restricts)
 
 
-def _path_reached(target: str, touch: Touch, restricts: bool) -> bool:
-    assert touch.place is not None
-    if target.startswith("/"):
-        path = touch.place.absolute
-    elif target.startswith("run:"):
-        path = touch.place.shown
-    else:
-        path = touch.place.path
-    if touch.deep and not restricts:  # an allow must cover everything below, not the folder alone
-        return path_matches(target, path) and path_matches(target, f"{path}/\0below/\0deeper".lstrip("/"))
-    return path_matches(target, path, covers_below=restricts)
-
-
-def _matters_below(rule: Rule, touch: Touch, world: World) -> bool:
-    """A rule that restricts something below a folder restricts deleting or moving the folder."""
-    return touch.deep and touch.kind is not TouchKind.FS_READ and _denies_below(rule, touch, world)
-
-
-def _denies_below(rule: Rule, touch: Touch, world: World) -> bool:
-    if rule.effect is Decision.ALLOW or touch.place is None or not _applies(rule, touch, world):
+def _restricts_below(rule: Rule, touch: Touch) -> bool:
+    if rule.effect is Decision.ALLOW or touch.place is None:
         return False
     if rule.target is None:
         return True
-    if rule.target.startswith("/"):
-        return could_match_below(rule.target, touch.place.absolute)
-    return could_match_below(rule.target, touch.place.path)
-
-
-def _applies(rule: Rule, touch: Touch, world: World) -> bool:
-    if rule.touch is not None and rule.touch != touch.kind and not _family(rule.touch, touch.kind):
-        return False
-    return _meant(rule, world)
-
-
-def _meant(rule: Rule, world: World) -> bool:
-    return (
-        rule.tool in (None, world.tool.name)
-        and rule.skill in (None, world.skill_name)
-        and rule.caller in (None, world.caller)
-    )
-
-
-def _family(wanted: str, kind: TouchKind) -> bool:
-    return wanted.endswith(".*") and kind.value.startswith(wanted[:-1])
+    folder = rule_path(rule.target, touch.place.root, touch.place.path)
+    return could_match_below(rule.target, "" if folder == "." else folder.rstrip("/"))

@@ -55,10 +55,10 @@ def open_events(folder: Path) -> int:
     return os.open(folder / EVENTS, os.O_RDONLY | SAFE)
 
 
-def batches(fd: int, offset: int) -> Iterator[tuple[list[bytes], bytes]]:
+def batches(fd: int, offset: int, until: int | None = None) -> Iterator[tuple[list[bytes], bytes]]:
     """Give whole lines, many at a time, each time with the bytes of the line that is not yet whole."""
     rest = b""
-    while chunk := os.pread(fd, CHUNK, offset):
+    while chunk := os.pread(fd, CHUNK if until is None else min(CHUNK, until - offset), offset):
         offset += len(chunk)
         lines = (rest + chunk).split(b"\n")
         rest = lines.pop()
@@ -68,14 +68,21 @@ def batches(fd: int, offset: int) -> Iterator[tuple[list[bytes], bytes]]:
 
 
 def walk(
-    fd: int, mark: Mark, run_id: str | None, visit: Visit | None = None, progress: Progress | None = None
+    fd: int,
+    mark: Mark,
+    run_id: str | None,
+    visit: Visit | None = None,
+    progress: Progress | None = None,
+    until: int | None = None,
 ) -> tuple[Mark, Break | None]:
-    """Follow the chain from a mark; give the last place that fits and what stands against going on."""
+    """Follow the chain from a mark to the end, or to an offset; give the last place that fits and what stands against
+    going on.
+    """
     seq, head, offset = mark.seq, mark.head, mark.offset
     total = os.fstat(fd).st_size
     left = b""
     loads = orjson.loads
-    for lines, rest in batches(fd, offset):
+    for lines, rest in batches(fd, offset, until):
         left = rest
         for line in lines:
             try:

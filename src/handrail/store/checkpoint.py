@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import orjson
 
-from handrail.store.chain import Mark
+from handrail.store.chain import Mark, line_before, walk
 from handrail.store.private import read_private, write_atomic
 from handrail.store.state import RunState
 
 NAME = "checkpoint.json"
+LINES_A_PAUSE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,33 @@ def load(folder: Path) -> Checkpoint | None:
         return Checkpoint(Mark(body["seq"], body["head"], body["offset"]), RunState.from_json(body["state"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def advance(fd: int, folder: Path, run_id: str, target: Mark, pause: Callable[[], None]) -> None:
+    """Keep a new checkpoint at a durable mark: the last one and the lines since then, as they stand in the file.
+
+    Read from the file and not handed over, so that no update a caller forgot can be missing from it. `pause` is called
+    after every few lines, to let others run.
+    """
+    known = load(folder)
+    start, state = (known.mark, known.state) if known is not None and fits(fd, known.mark) else (Mark(), RunState())
+
+    def visit(event: dict[str, Any], _: str) -> None:
+        state.apply(event)
+        if event["seq"] % LINES_A_PAUSE == 0:
+            pause()
+
+    mark, _ = walk(fd, start, run_id, visit, until=target.offset)
+    if mark == target:
+        save(folder, pack(mark, state))
+
+
+def fits(fd: int, mark: Mark) -> bool:
+    """Whether the line that ends at a mark is the one it names."""
+    if mark.offset == 0:
+        return mark == Mark()
+    line = line_before(fd, mark.offset)
+    return line is not None and sha256(line).hexdigest() == mark.head
 
 
 def clear_drafts(folder: Path) -> None:

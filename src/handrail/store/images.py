@@ -15,10 +15,10 @@ _NO_COPY = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPE
 
 
 class Images:
-    """Unredacted contents in `archive/images/<sha256>`, bounded in total, kept with the run."""
+    """Unredacted contents in the run's archive as `images/<sha256>`, bounded in total."""
 
-    def __init__(self, folder: Path, max_total_bytes: int) -> None:
-        self._folder = folder / "archive" / "images"
+    def __init__(self, archive: Path, max_total_bytes: int) -> None:
+        self._folder = archive / "images"
         self._bound = max_total_bytes
         self._total: int | None = None
 

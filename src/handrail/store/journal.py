@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from hashlib import sha256
 from pathlib import Path
-from time import gmtime, strftime
+from time import gmtime, sleep, strftime
 from typing import Any
 
 import orjson
@@ -92,12 +92,13 @@ class FileJournal:
     def _open(cls, folder: Path, run_id: str, clock: Clock, lock: RunLock, progress: Progress | None) -> FileJournal:
         fd = os.open(folder / EVENTS, os.O_RDWR | os.O_CREAT | SAFE, 0o600)
         try:
-            if os.fstat(fd).st_size == 0:
-                sync_folder(folder)
-                sync_folder(folder.parent)
+            _make_durable(fd, folder)
             checkpoint.clear_drafts(folder)
             found = opening.look(fd, folder, run_id, progress)
             journal = cls(folder, run_id, clock, lock, fd, found)
+            if journal.wants_checkpoint() and not journal.read_only:  # so that nobody reads it all again
+                journal._checkpoint_seq = journal.seq
+                checkpoint.save(folder, checkpoint.pack(found.mark, found.state))
             journal._mend(found.torn)
         except BaseException:
             os.close(fd)
@@ -187,17 +188,31 @@ class FileJournal:
         """Whether enough was added since the last checkpoint."""
         return self.seq - self._checkpoint_seq >= CHECKPOINT_EVERY
 
-    def checkpoint(self, state: RunState) -> None:
-        """Keep the state as of the last append, in the background; without it, opening only takes longer."""
+    def checkpoint(self, _state: RunState | None = None) -> None:
+        """Keep what opening needs as of the last append, in the background; without it, opening only takes longer.
+
+        It is read from the journal itself, whatever state the caller has.
+        """
         if self._lost is not None or self.read_only:
             return
         self.flush()
-        packed = checkpoint.pack(Mark(self.seq, self.head, self._size), state)
-        self._checkpoint_seq = self.seq
-        self._syncer.after_sync(lambda: checkpoint.save(self._folder, packed))
+        self._syncer.after_sync(self._advance(lambda: sleep(0.0005)))
 
-    async def close(self, state: RunState | None = None) -> None:
-        """Make everything durable, keep a checkpoint of `state`, and let the run go; a second time does nothing."""
+    def _advance(self, pause: Callable[[], None]) -> Callable[[], None]:
+        self._checkpoint_seq = self.seq
+        target, syncer = Mark(self.seq, self.head, self._size), self._syncer
+
+        def advance() -> None:
+            if syncer.error is None and syncer.synced >= target.offset:
+                checkpoint.advance(self._fd, self._folder, self.run_id, target, pause)
+
+        return advance
+
+    async def close(self, _state: RunState | None = None) -> None:
+        """Make everything durable, keep a checkpoint, and let the run go; a second time does nothing.
+
+        Raises Problem JOURNAL_UNAVAILABLE where not everything could be made durable; the run is free all the same.
+        """
         if self._closed:
             return
         self._closed = True
@@ -205,21 +220,22 @@ class FileJournal:
             if self._trouble and not self.read_only:
                 self._put_right()
             await self.durable()
-            if state is not None and self.seq > self._checkpoint_seq:
-                self.checkpoint(state)
+            if self.seq > self._checkpoint_seq and not self.read_only:
+                await self._syncer.done(self._advance(lambda: None))
         finally:
-            self._trouble = True
-            self._syncer.stop()
-            os.close(self._fd)
-            self._lock.release()
+            self._let_go()
 
     def abandon(self) -> None:
-        """Let the run go without a word: what would have worked in it could not be made."""
+        """Let the run go without ceremony, as a killed process would; what was flushed stays."""
         if not self._closed:
-            self._closed = self._trouble = True
-            self._syncer.stop()
-            os.close(self._fd)
-            self._lock.release()
+            self._closed = True
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._trouble = True
+        self._syncer.stop()
+        os.close(self._fd)
+        self._lock.release()
 
     def _cut_back(self, error: OSError) -> None:
         """Take lines that could not be written out of the chain and, as soon as that is possible, out of the file."""
@@ -275,6 +291,15 @@ class FileJournal:
         finally:
             os.close(fresh)
         self._syncer.mended(self._size)
+
+
+def _make_durable(fd: int, folder: Path) -> None:
+    """Catch up with what an earlier owner wrote and could not sync before it died."""
+    if os.fstat(fd).st_size > 0:
+        os.fdatasync(fd)
+    else:
+        sync_folder(folder)
+        sync_folder(folder.parent)
 
 
 def _advice(error: OSError) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from handrail.ports import Progress
 from handrail.store import checkpoint
-from handrail.store.chain import CHUNK, Break, Mark, line_before, walk
+from handrail.store.chain import CHUNK, Break, Mark, walk
 from handrail.store.checkpoint import Checkpoint
 from handrail.store.private import SAFE, sync_folder, write_all
 from handrail.store.state import RunState
@@ -30,7 +29,7 @@ class Found:
 def look(fd: int, folder: Path, run_id: str, progress: Progress | None) -> Found:
     """Read a checkpoint and the tail behind it, or the whole journal where there is none that fits."""
     known = checkpoint.load(folder)
-    if known is not None and _fits(fd, known.mark):
+    if known is not None and checkpoint.fits(fd, known.mark):
         mark, broken = walk(fd, known.mark, run_id, lambda event, _: known.state.apply(event), progress)
         return _found(mark, known.state, broken, "", known.mark.seq)
     state = RunState()
@@ -44,13 +43,6 @@ def look(fd: int, folder: Path, run_id: str, progress: Progress | None) -> Found
 
     mark, broken = walk(fd, Mark(), run_id, visit, progress)
     return _found(mark, state, broken, _contradiction(known, mark, met), 0)
-
-
-def _fits(fd: int, mark: Mark) -> bool:
-    if mark.offset == 0:
-        return mark == Mark()
-    line = line_before(fd, mark.offset)
-    return line is not None and sha256(line).hexdigest() == mark.head
 
 
 def _contradiction(known: Checkpoint | None, mark: Mark, met: list[str]) -> str:

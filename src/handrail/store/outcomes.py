@@ -18,7 +18,7 @@ class Outcomes:
     """One file a key in the run's `outcomes/`, redacted by the caller."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "outcomes"
+        self._folder = folder
 
     def put(self, key: str, outcome: Mapping[str, Json]) -> None:
         """Keep an outcome whole and durable; Problem IO_ERROR when that fails."""

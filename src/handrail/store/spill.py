@@ -16,10 +16,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class FileSpill:
-    """Keeps texts as `observations/<n>.txt` or `<name>_<n>.txt`; no number is used twice."""
+    """Keeps texts in the run's observations as `<n>.txt` or `<name>_<n>.txt`; no number is used twice."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "observations"
+        self._folder = folder
         self._last: int | None = None
 
     def put(self, text: str, name: str = "") -> Ref:

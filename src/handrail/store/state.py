@@ -43,7 +43,7 @@ class RunState:
 
     def apply(self, event: Mapping[str, Any]) -> None:
         """Take one event in; a kind or field it does not know changes nothing."""
-        step = _STEPS.get(event.get("kind", ""))
+        step = _STEPS.get(_text(event.get("kind")))
         if step is not None:
             step(self, event)
 
@@ -119,7 +119,7 @@ def _tool_ended(state: RunState, event: Mapping[str, Any]) -> None:
     if not isinstance(call_id, str):
         return
     began = state.open_calls.pop(call_id, None)
-    if began is None and event.get("code") not in BEFORE_ADMISSION:
+    if began is None and _text(event.get("code")) not in BEFORE_ADMISSION:
         state.usage["calls"] += 1
     if event.get("given_id"):
         state.call_ids.add(call_id)
@@ -179,10 +179,10 @@ def _denied(state: RunState, event: Mapping[str, Any]) -> None:
 
 
 def _undone(state: RunState, event: Mapping[str, Any]) -> None:
-    undone = event.get("undone")
-    for call_id in undone if isinstance(undone, list) else [undone]:
-        if isinstance(call_id, str):
-            state.undone.add(call_id)
+    """Note which calls of this run were taken back; the event may be about another run."""
+    calls = event.get("calls")
+    if isinstance(calls, list) and event.get("run", event.get("run_id")) == event.get("run_id"):
+        state.undone.update(call_id for call_id in calls if isinstance(call_id, str))
     _see(state.seen, event.get("seen"))
 
 

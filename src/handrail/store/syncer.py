@@ -47,8 +47,15 @@ class Syncer:
             self.idle = True  # without a thread now: tried again after the next write
 
     def after_sync(self, job: Job) -> None:
-        """Run a job in the thread once everything written so far is durable; not at all when that fails."""
+        """Run a job in the thread once everything written so far is durable, or could not be made so."""
         self._put(job)
+
+    async def done(self, job: Job) -> None:
+        """Run a job in the thread and wait for it."""
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        if self._put(job):
+            self._put(lambda: _call(loop, done.set))
+            await done.wait()
 
     async def wait(self) -> OSError | None:
         """Wait until everything written so far is durable; give the error when it cannot be."""
@@ -106,7 +113,7 @@ class Syncer:
     def _do(self, items: list[Item]) -> bool:
         """Run the jobs; tell whether this was the last round."""
         for item in items:
-            if callable(item) and self.error is None:
+            if callable(item):
                 with contextlib.suppress(OSError):
                     item()
         return any(isinstance(item, _Stop) for item in items)
@@ -147,11 +154,15 @@ def _tell(waiters: list[Waiter], error: OSError | None) -> None:
         loop = waiters[0].get_loop()
         mine = [waiter for waiter in waiters if waiter.get_loop() is loop]
         waiters = [waiter for waiter in waiters if waiter.get_loop() is not loop]
-        with contextlib.suppress(RuntimeError):  # a closed loop has nobody left to tell
-            loop.call_soon_threadsafe(_settle, mine, error)
+        _call(loop, _settle, mine, error)
 
 
 def _settle(waiters: list[Waiter], error: OSError | None) -> None:
     for waiter in waiters:
         if not waiter.done():
             waiter.set_result(error)
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object) -> None:
+    with contextlib.suppress(RuntimeError):  # a closed loop has nobody left to tell
+        loop.call_soon_threadsafe(function, *args)

@@ -49,7 +49,7 @@ class BoundFiles:
         self.changes: Changes = []
         self.bytes_read = 0
         self.bytes_written = 0
-        self.saw_whole: dict[str, str] | None = None  # shown path -> sha256, for the journal
+        self.saw_whole: dict[str, str | None] | None = None  # shown path -> sha256, for the journal
 
     # ── reading ──
 
@@ -181,9 +181,19 @@ class BoundFiles:
         """Take down what was done, at once: also when nobody waits for the call any more."""
         self.changes.append(change)
         if change.op in ("create", "replace") and change.after and self._seen.get(change.path) == change.before:
-            self._seen[change.path] = change.after  # who knew the old text whole knows the new one
+            self._know(change.path, change.after)  # who knew the old text whole knows the new one
         elif change.op in ("delete", "move"):
-            self._seen.pop(change.path if change.op == "delete" else change.source or "", None)
+            self._know(change.path if change.op == "delete" else change.source or "", None)
+
+    def _know(self, shown: str, sha256: str | None) -> None:
+        """Remember what the whole file holds, or that it is not known any more."""
+        if self._seen.get(shown) == sha256:
+            return
+        if sha256 is None:
+            self._seen.pop(shown, None)
+        else:
+            self._seen[shown] = sha256
+        self.saw_whole = {**(self.saw_whole or {}), shown: sha256}
 
     def _changed(self, place: Place) -> bool:
         if place.kind is not PlaceKind.MISSING or not self.changes:
@@ -196,10 +206,7 @@ class BoundFiles:
     def saw(self, place: Place, sha256: str, *, whole: bool) -> None:
         """Remember that this run read the file (whole or in part) with this hash."""
         if whole:
-            shown = place.shown
-            if self._seen.get(shown) != sha256:
-                self._seen[shown] = sha256
-                self.saw_whole = {**(self.saw_whole or {}), shown: sha256}
+            self._know(place.shown, sha256)
 
     def seen(self, place: Place) -> str | None:
         """The hash this run last read the whole file with."""

@@ -11,6 +11,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import wait
 
 from handrail.words import Change
 from handrail.workspace.access import problem_of
@@ -21,7 +22,7 @@ from handrail.workspace.writing import Writing
 MOST = 128
 FROM_FILES = 4  # below that, single syncs are as quick
 # `syncfs` also writes what other programs left unwritten: not where that would take long.
-MAX_DIRTY_BYTES = 32 << 20
+MAX_DIRTY_BYTES = 16 << 20
 
 _libc = ctypes.CDLL(None, use_errno=True)
 Failures = dict[Writing, BaseException]
@@ -54,16 +55,16 @@ class Group:
                 self._busy = bool(batch)
             if not batch:
                 return
-            failures = write_together([writing for writing, _ in batch])
+            failures = write_together([writing for writing, _ in batch], self._threads)
             tell(loop, [(done, writing.change, failures.get(writing)) for writing, done in batch])
 
 
-def write_together(batch: list[Writing]) -> Failures:
+def write_together(batch: list[Writing], threads: Threads) -> Failures:
     """Carry writes out step by step; what fails drops out and leaves the others alone."""
     failures: Failures = {}
     try:
         _each(batch, Writing.prepare, failures)
-        _sync(_alive(batch, failures), failures)
+        _sync(_alive(batch, failures), failures, threads)
         _each(_alive(batch, failures), Writing.install, failures)
         _finish(_alive(batch, failures), failures)
     except BaseException as error:  # noqa: BLE001  # nobody may wait for ever
@@ -90,12 +91,15 @@ def _each(batch: Iterable[Writing], step: Callable[[Writing], None], failures: F
             failures[writing] = error
 
 
-def _sync(batch: list[Writing], failures: Failures) -> None:
+def _sync(batch: list[Writing], failures: Failures, threads: Threads) -> None:
+    """Make the data durable: all at once, or each file by itself at the same time."""
     if len(batch) >= FROM_FILES and _dirty_bytes() <= MAX_DIRTY_BYTES:
         by_device = {writing.device: writing.folder for writing in batch}
         if all(_libc.syncfs(folder) == 0 for folder in by_device.values()):
             return
-    _each(batch, Writing.sync, failures)
+    others = [threads.start(_each, [writing], Writing.sync, failures) for writing in batch[1:]]
+    _each(batch[:1], Writing.sync, failures)
+    wait(others)
 
 
 def _finish(batch: list[Writing], failures: Failures) -> None:

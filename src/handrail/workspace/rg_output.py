@@ -95,10 +95,20 @@ class Lines:
         end = 0
         for record in _RECORD.finditer(data):
             end = record.end()
-            if record[1] != self._raw:
-                self._enter(record[1])
-            if self._source is not None and self._take(self._source, record):
+            raw, line, column, offset, context_offset, text = record.groups()
+            if raw != self._raw:
+                self._enter(raw)
+            if self._source is None:
+                continue
+            if column is None:
+                self._take(int(line), int(context_offset), 0, text)
+            elif self._is_enough():
+                self.more = True
                 return True
+            elif self._take(int(line), int(offset), int(column), text):
+                self._matches += 1
+                self._files += self._in_file == 0
+                self._in_file += 1
         self._rest = data[end:]
         return False
 
@@ -145,32 +155,22 @@ class Lines:
             self.changed += 1
             return None
 
-    def _take(self, source: Source, record: re.Match[bytes]) -> bool:
-        line, is_match = int(record[2]), record[3] is not None
-        if line <= self._skip_to:
+    def _take(self, line: int, offset: int, column: int, text: bytes) -> bool:
+        """Show a line, unless a page before this one did or it is not there any more."""
+        if line <= self._skip_to or self._source is None:
             return False
-        query = self._query
-        if is_match and self._is_enough():
-            self.more = True
-            return True
-        column, offset = (int(record[3]), int(record[4])) if is_match else (0, int(record[5]))
-        hit = source.hit(self._path, line, offset, column, record[6], query.max_chars)
+        hit = self._source.hit(self._path, line, offset, column, text, self._query.max_chars)
         if hit is None:
             self.changed += 1
             return False
         self.hits.append(hit)
-        if is_match:
-            self._matches += 1
-            self._files += self._in_file == 0
-            self._in_file += 1
-        return False
+        return True
 
     def _is_enough(self) -> bool:
         query = self._query
-        new_file = self._in_file == 0
-        return self._matches >= query.limit or (
-            new_file and query.max_files is not None and self._files >= query.max_files
-        )
+        if self._matches >= query.limit:
+            return True
+        return self._in_file == 0 and query.max_files is not None and self._files >= query.max_files
 
     def _end_file(self) -> None:
         if self._source is not None:

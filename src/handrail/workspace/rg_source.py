@@ -20,30 +20,30 @@ _KEY_BLOCKS = (b"PRIVATE KEY", b"PuTTY-User-Key-File")
 class Source:
     """One open file and what of it is in memory."""
 
-    __slots__ = ("_bytes", "_fd", "_shift")
+    __slots__ = ("_bytes", "_fd", "_holds_keys", "_shift")
 
     def __init__(self, fd: int) -> None:
         """Take over an open descriptor; OSError when it is no regular file."""
         self._fd = fd
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
+            os.close(fd)
             raise OSError("not a regular file")
-        head = os.pread(fd, _SMALL if status.st_size <= _SMALL else 4, 0)
-        self._bytes: bytes | None = head if status.st_size <= _SMALL else None
+        small = status.st_size <= _SMALL
+        head = os.pread(fd, _SMALL if small else 4, 0)
+        self._bytes: bytes | None = head if small else None
         self._shift = 0
         if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            whole = os.pread(fd, _MAX_DECODED, 0)
-            self._bytes = whole.decode("utf-16", "replace").encode()
+            self._bytes = os.pread(fd, _MAX_DECODED, 0).decode("utf-16", "replace").encode()
         elif head[:3] == b"\xef\xbb\xbf":
             self._shift = 3  # ripgrep counts without the mark
+        self._holds_keys = self._bytes is None or _names_keys(self._bytes)
 
     def close(self) -> None:
         """Let the descriptor go."""
         os.close(self._fd)
 
-    def hit(
-        self, path: str, line: int, offset: int, column: int, claimed: bytes, max_chars: int
-    ) -> Hit | None:  # fmt: skip
+    def hit(self, path: str, line: int, offset: int, column: int, claimed: bytes, max_chars: int) -> Hit | None:
         """Give the line that stands at an offset, or None when it is not the one that was claimed.
 
         `column` is 0 for a line of context. A long line is cut around its match.
@@ -51,25 +51,28 @@ class Source:
         at = self._find(offset, claimed, max_chars)
         if at < 0:
             return None
-        start = max(0, at - REACH)
-        window = self._read(start, at - start + 4 * max_chars + 1)
-        here = at - start
-        end = window.find(b"\n", here)
-        whole = window[here : end if end >= 0 else len(window)]
-        text = whole.decode("utf-8", "replace").removesuffix("\r")
-        if len(text) > max_chars:
-            return self._cut(path, line, at, column, max_chars)
-        return Hit(path, line, text, column > 0, before=_context(window[:here]))
+        if len(claimed) > max_chars:
+            whole = self._read(at, 4 * max_chars + 1).split(b"\n", 1)[0]
+            if len(whole.decode("utf-8", "replace")) > max_chars:
+                return self._cut(path, line, at, column, max_chars)
+            claimed = whole
+        text = claimed.decode("utf-8", "replace").removesuffix("\r")
+        return Hit(path, line, text, column > 0, 0, self._keys_before(at) if self._holds_keys else "")
 
     def _find(self, offset: int, claimed: bytes, max_chars: int) -> int:
-        """Where the claimed bytes stand: at the offset, with or without a byte order mark before it; -1 for nowhere."""
+        """Where the claimed line stands: at the offset, after a byte order mark or without one; -1 for nowhere."""
+        sure = claimed[:max_chars]  # of a longer line ripgrep prints no more, and a remark
         for at in (offset + self._shift, offset) if self._shift else (offset,):
-            found = self._read(at, max_chars + 1)
-            newline = found.find(b"\n")
-            found = found[: newline if newline >= 0 else max_chars]
-            if claimed[: len(found)] == found and (len(found) == max_chars or len(claimed) == len(found)):
+            found = self._read(at, len(sure) + 1)
+            if found.startswith(sure) and (len(claimed) > max_chars or found[len(sure) :] in (b"\n", b"")):
                 return at
         return -1
+
+    def _keys_before(self, at: int) -> str:
+        """What stands before a line, where a key block may have begun in it."""
+        start = max(0, at - REACH)
+        before = self._read(start, at - start)
+        return before.decode("utf-8", "replace") if _names_keys(before) else ""
 
     def _cut(self, path: str, line: int, at: int, column: int, max_chars: int) -> Hit:
         """Show the part of a long line that holds its match."""
@@ -92,8 +95,5 @@ class Source:
         return os.pread(self._fd, size, at)
 
 
-def _context(before: bytes) -> str:
-    """Keep what stands before a line only where a key block may have begun in it."""
-    if any(mark in before for mark in _KEY_BLOCKS):
-        return before.decode("utf-8", "replace")
-    return ""
+def _names_keys(data: bytes) -> bool:
+    return any(mark in data for mark in _KEY_BLOCKS)

@@ -52,7 +52,7 @@ class Threads:
         """End the threads; what they are doing is finished first."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
+            pool.shutdown()
 
 
 async def outcome(done: asyncio.Future[T], brake: Brake) -> T:

@@ -9,7 +9,7 @@ from typing import Any
 
 from handrail.errors import Code, Problem
 from handrail.ports import Limits, Secrets, Stream, Workspace
-from handrail.words import Answer, Evidence, Place, Truncation
+from handrail.words import Answer, Evidence, Place, Truncation, noun
 
 from ._bytes import Range, ask_for, text_range
 from ._excerpt import CONTEXT, Selection, Window, notice, render, select, tail_start
@@ -21,7 +21,7 @@ CHUNK = 1 << 20
 _SPAN = 256 * 1024  # bytes of a large file that are looked at to show a part of it
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class FileText:
     """Text of a file as it stands there (a byte order mark taken off), and what the file is."""
 

@@ -9,7 +9,7 @@ from handrail.errors import Code, Problem
 from handrail.output.redact import MARK
 
 SAMPLE = 8192  # bytes that decide whether a file without NUL is binary
-_MOST_CONTROLS = 0.1
+_FEW_CONTROLS, _MOST_CONTROLS = 3, 0.1  # so many are text whatever the size; above this share none is
 
 # The longer mark first: the BOM of UTF-32-LE begins with that of UTF-16-LE.
 BOMS = (
@@ -67,6 +67,16 @@ def bom_of(data: bytes) -> tuple[bytes, str]:
     return b"", "utf-8"
 
 
+def plain_text(data: bytes) -> str | None:
+    """Decode a small UTF-8 file without BOM or control bytes; None: `decode` must look closer."""
+    if data.translate(None, _TEXT_BYTES) or (data and data[0] in _BOM_STARTS):
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def decode(data: bytes, shown: str) -> Decoded:
     """Decode strictly; NOT_TEXT for binary data, BAD_ENCODING with the place of the first byte that does not fit."""
     bom, encoding = bom_of(data)
@@ -99,7 +109,7 @@ def is_binary(data: bytes) -> bool:
     if b"\0" in data:
         return True
     sample = data[:SAMPLE]
-    return len(sample.translate(None, _TEXT_BYTES)) > len(sample) * _MOST_CONTROLS
+    return len(sample.translate(None, _TEXT_BYTES)) > max(_FEW_CONTROLS, len(sample) * _MOST_CONTROLS)
 
 
 def not_text(head: bytes, size: int, shown: str) -> Problem:
@@ -151,12 +161,19 @@ def lines_of(text: str) -> list[str]:
     return list(io.StringIO(text, newline=""))
 
 
+def lines_and_eol(text: str) -> tuple[int, str]:
+    """Count lines (a last one without an ending counts too) and name their endings."""
+    lf = text.count("\n")
+    if "\r" not in text:
+        return lf + (text != "" and text[-1] != "\n"), "lf" if lf else "none"
+    crlf = text.count("\r\n")
+    cr = text.count("\r") - crlf
+    return lf + cr + (text[-1] not in "\r\n"), eol_name(lf - crlf, crlf, cr)
+
+
 def count_lines(text: str) -> int:
     """Count lines; a last one without an ending counts too."""
-    if "\r" not in text:
-        return text.count("\n") + (not text.endswith("\n") and text != "")
-    ends = text.count("\n") + text.count("\r") - text.count("\r\n")
-    return ends + (not text.endswith(("\n", "\r")))
+    return lines_and_eol(text)[0]
 
 
 def ending_of(line: str) -> str:
@@ -172,16 +189,8 @@ def body_of(line: str) -> str:
     return line[: -len(ending)] if ending else line
 
 
-def eol_of(text: str) -> str:
-    """Name the line endings: lf, crlf, cr, mixed or none."""
-    if "\r" not in text:
-        return "lf" if "\n" in text else "none"
-    pairs = text.count("\r\n")
-    return eol_name(text.count("\n") - pairs, pairs, text.count("\r") - pairs)
-
-
 def eol_name(lf: int, crlf: int, cr: int) -> str:
-    """Name the line endings by how many there are of each."""
+    """Name the line endings by how many there are of each: lf, crlf, cr, mixed or none."""
     found = [name for name, count in (("lf", lf), ("crlf", crlf), ("cr", cr)) if count]
     return found[0] if len(found) == 1 else ("mixed" if found else "none")
 

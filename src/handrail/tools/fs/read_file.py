@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
+from functools import partial
+from hashlib import sha256 as _sha256
 from typing import Annotated
 
 from pydantic import Field
@@ -15,10 +16,10 @@ from handrail.words import Answer, Evidence, Place, PlaceKind
 
 from ._parts import LINES, Facts, FileText, Show, Want, part_of_stream, part_of_text
 from ._standing import need_file
-from ._text import Decoded, count_lines, decode, eol_of
+from ._text import Decoded, decode, lines_and_eol, plain_text
 
-THREADED = 1 << 20  # from this size on, work leaves the event loop
-_SIMPLE = Want()
+_THREADED = 1 << 20  # from this size on, work leaves the event loop
+_ALL = Want()
 
 
 @tool(risk="low", max_bytes=8 * 1024 * 1024)
@@ -39,62 +40,76 @@ async def read_file(
     """Read a text file: lines from an offset, the last lines, or a byte range; what is cut says how to go on."""
     if path.kind is not PlaceKind.FILE:
         need_file(files, path, "read_file")
-    shown = path.shown
     part = offset != 1 or tail is not None or column is not None or byte_offset is not None or byte_limit is not None
-    want = Want(offset, limit, tail, column, byte_offset, byte_limit) if part or limit != LINES else _SIMPLE
     if part or whole:
-        _check(want, shown, whole)
-    most = min(max_bytes, limits.max_read_bytes)
-    data = await _read(files, path, most, whole)
-    if data is None:
-        answer = await part_of_stream(files, path, want, Show(shown, limits, secrets))
-        files.saw(path, answer.data.sha256, whole=False)
-        return answer
-    size = len(data)
-    if size < THREADED:
-        decoded, sha256 = decode(data, shown), hashlib.sha256(data).hexdigest()
+        want = Want(offset, limit, tail, column, byte_offset, byte_limit)
+        _check(want, path.shown, whole)
     else:
-        decoded, sha256 = await asyncio.to_thread(_taken_in, data, shown)
-    text = decoded.text
-    lines, eol = count_lines(text), eol_of(text)
-    fits = size <= limits.max_output_bytes and lines <= limits.max_output_lines and _narrow(text, limits)
-    if not part and fits and lines <= limit:
-        files.saw(path, sha256, whole=True)
-        return Answer(
-            FileText(text, 1, lines, lines, size, sha256, decoded.encoding, decoded.bom != b"", eol, True),
-            f"Lines 1-{lines} of {lines} of {shown}",
-            text,
-            (Evidence("file", shown, f"{size} bytes", sha256),),
-        )
-    facts = Facts(lines, size, sha256, decoded.encoding, decoded.bom, eol)
-    answer = await part_of_text(text, data, facts, want, Show(shown, limits, secrets))
-    files.saw(path, sha256, whole=answer.data.complete)
-    return _with_all(answer, text, facts) if whole else answer
-
-
-def _taken_in(data: bytes, shown: str) -> tuple[Decoded, str]:
-    return decode(data, shown), hashlib.sha256(data).hexdigest()
-
-
-async def _read(files: Workspace, path: Place, most: int, whole: bool) -> bytes | None:
-    """Read the file if it is small enough; None: stream it."""
+        want = _ALL if limit == LINES else Want(1, limit)
+    most = min(max_bytes, limits.max_read_bytes)
+    data = None
     if path.size <= most:
         try:
-            return (await files.read(path, most)).data
+            data = (await files.read(path, most)).data
         except Problem as problem:
             # It may have grown since it was resolved.
             if problem.code is not Code.FILE_TOO_LARGE:
                 raise
-    if not whole:
+    if data is None:
+        return await _streamed(files, path, want, Show(path.shown, limits, secrets), most, whole)
+    if not part and (answer := _at_once(files, path, data, limit, limits)) is not None:
+        return answer
+    return await _read(files, path, data, want, Show(path.shown, limits, secrets), whole)
+
+
+def _at_once(files: Workspace, path: Place, data: bytes, limit: int, limits: Limits) -> Answer[FileText] | None:
+    """The answer for what most calls read: a small plain text, shown whole. None: it is something else."""
+    size = len(data)
+    text = plain_text(data) if size <= limits.max_output_bytes else None
+    if text is None:
         return None
-    raise Problem(
-        Code.FILE_TOO_LARGE,
-        f"{path.shown} has {path.size} bytes, more than the {most} that may be read whole; leave `whole` out to read "
-        "it in parts.",
-        next_call={"tool": "read_file", "args": {"path": path.shown}},
-        bytes=path.size,
-        max_bytes=most,
+    lines, eol = lines_and_eol(text)
+    if lines > limit or lines > limits.max_output_lines or not (size <= limits.max_line_chars or _narrow(text, limits)):
+        return None
+    sha256, shown = _sha256(data).hexdigest(), path.shown
+    files.saw(path, sha256, whole=True)
+    return Answer(
+        FileText(text, 1, lines, lines, size, sha256, "utf-8", False, eol, True),
+        f"Lines 1-{lines} of {lines} of {shown}",
+        text,
+        (Evidence("file", shown, f"{size} bytes", sha256),),
     )
+
+
+async def _read(files: Workspace, path: Place, data: bytes, want: Want, show: Show, whole: bool) -> Answer[FileText]:
+    """Show a file that is in memory, whole where it fits."""
+    work = partial(_taken_in, data, show.path)
+    decoded, facts = work() if len(data) < _THREADED else await asyncio.to_thread(work)
+    answer = await part_of_text(decoded.text, data, facts, want, show)
+    files.saw(path, facts.sha256, whole=answer.data.complete)
+    return _with_all(answer, decoded.text, facts) if whole and not answer.data.complete else answer
+
+
+async def _streamed(files: Workspace, path: Place, want: Want, show: Show, most: int, whole: bool) -> Answer[FileText]:
+    """Show a part of a file that is too large to be read whole."""
+    if whole:
+        raise Problem(
+            Code.FILE_TOO_LARGE,
+            f"{show.path} has {path.size} bytes, more than the {most} that may be read whole; leave `whole` out to "
+            "read it in parts.",
+            next_call={"tool": "read_file", "args": {"path": show.path}},
+            bytes=path.size,
+            max_bytes=most,
+        )
+    answer = await part_of_stream(files, path, want, show)
+    files.saw(path, answer.data.sha256, whole=False)
+    return answer
+
+
+def _taken_in(data: bytes, shown: str) -> tuple[Decoded, Facts]:
+    decoded = decode(data, shown)
+    lines, eol = lines_and_eol(decoded.text)
+    return decoded, Facts(lines, len(data), _sha256(data).hexdigest(), decoded.encoding, decoded.bom, eol)
 
 
 def _narrow(text: str, limits: Limits) -> bool:

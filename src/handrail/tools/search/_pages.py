@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from handrail.ports import Limits, Secrets
 from handrail.queries import Hit
@@ -21,9 +23,11 @@ class Page:
 
 def safe_texts(hits: Sequence[Hit], secrets: Secrets) -> list[str]:
     """Hide in each line what would be hidden in its whole file; one look at all of them where nothing is suspicious."""
-    together = "\n".join(hit.text for hit in hits)
-    clean = secrets.text(together) == together
-    return [hit.text if clean and not (hit.before or hit.after) else _safe(hit, secrets) for hit in hits]
+    texts = [hit.text for hit in hits]
+    together = "\n".join(texts)
+    if secrets.text(together) == together and not any([hit.before or hit.after for hit in hits]):
+        return texts
+    return [_safe(hit, secrets) for hit in hits]
 
 
 def _safe(hit: Hit, secrets: Secrets) -> str:
@@ -34,39 +38,34 @@ def _safe(hit: Hit, secrets: Secrets) -> str:
 def lined(hits: Sequence[Hit], texts: Sequence[str], names: Sequence[str], limits: Limits) -> Page:
     """Write lines below the name of their file: `12:` for a match, `12-` for context."""
     lines: list[str] = []
-    room = _Room(limits)
-    last = ("", 0)
-    for index, (hit, text, name) in enumerate(zip(hits, texts, names, strict=True)):
-        new = [f"{hit.line}{':' if hit.is_match else '-'}{text}"]
-        if name != last[0]:
-            new = [*([""] if lines else []), name, *new]
-        elif hit.line != last[1] + 1 and any(not item.is_match for item in hits[index - 1 : index + 1]):
-            new = ["--", *new]
-        if not room.takes(new) and lines:
-            return Page(lines, index)
-        lines += new
-        last = (name, hit.line)
-    return Page(lines, len(hits))
+    ends: list[int] = []  # how many lines there are when a hit is written
+    gaps = not all([hit.is_match for hit in hits])
+    last_name, last_line = "", 0
+    for hit, text, name in zip(hits, texts, names, strict=True):
+        if name != last_name:
+            lines += ["", name] if lines else [name]
+        elif gaps and hit.line != last_line + 1:
+            lines.append("--")
+        lines.append(f"{hit.line}:{text}" if hit.is_match else f"{hit.line}-{text}")
+        ends.append(len(lines))
+        last_name, last_line = name, hit.line
+    room = _fitting(lines, limits)
+    if room == len(lines):
+        return Page(lines, len(hits))
+    shown = max(1, bisect_right(ends, room))
+    return Page(lines[: ends[shown - 1]], shown)
 
 
-def listed(lines: Iterable[str], limits: Limits) -> Page:
-    """Write as many lines as fit."""
-    room = _Room(limits)
-    kept: list[str] = []
-    for line in lines:
-        if not room.takes([line]) and kept:
-            break
-        kept.append(line)
-    return Page(kept, len(kept))
+def listed(lines: Sequence[str], limits: Limits) -> Page:
+    """Write as many lines as fit, but at least one."""
+    room = min(len(lines), max(1, _fitting(lines, limits)))
+    return Page(list(lines[:room]), room)
 
 
-class _Room:
-    def __init__(self, limits: Limits) -> None:
-        self._bytes = limits.max_output_bytes - _ROOM_BYTES
-        self._lines = limits.max_output_lines - _ROOM_LINES
-
-    def takes(self, lines: list[str]) -> bool:
-        self._lines -= len(lines)
-        for line in lines:
-            self._bytes -= (len(line) if line.isascii() else len(line.encode("utf-8", "replace"))) + 1
-        return self._bytes >= 0 and self._lines >= 0
+def _fitting(lines: Sequence[str], limits: Limits) -> int:
+    """How many lines leave room for what is said after them."""
+    max_bytes, max_lines = limits.max_output_bytes - _ROOM_BYTES, limits.max_output_lines - _ROOM_LINES
+    if len(lines) <= max_lines and 4 * sum(map(len, lines)) + len(lines) <= max_bytes:
+        return len(lines)
+    sizes = accumulate(len(line.encode("utf-8", "replace")) + 1 for line in lines[:max_lines])
+    return sum(size <= max_bytes for size in sizes)

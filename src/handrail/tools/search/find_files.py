@@ -98,7 +98,7 @@ class _Search:
 
 def _answer(search: _Search, found: FilesFound, limits: Limits) -> Answer[FoundPaths]:
     prefix = prefix_of(search.place)
-    page = listed((shown_path(prefix, path) for path in found.paths), limits)
+    page = listed([shown_path(prefix, path) for path in found.paths], limits)
     following = None
     if page.shown and (found.more or page.shown < len(found.paths)):
         by_path = search.query.sort == "path"

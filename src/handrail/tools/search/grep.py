@@ -10,7 +10,7 @@ from pydantic import Field
 
 from handrail.errors import Code, Problem
 from handrail.ports import Limits, Searcher, Secrets, Workspace
-from handrail.queries import Hit, TextFound, TextQuery
+from handrail.queries import TextFound, TextQuery
 from handrail.tool import ReadsBelow, at, tool
 from handrail.tools.search._globs import read_glob
 from handrail.tools.search._pages import Page, lined, listed, safe_texts
@@ -126,25 +126,24 @@ def _lines(search: _Search, found: TextFound, secrets: Secrets, limits: Limits) 
     shown = {path: search.name(path) for path in {hit.path for hit in hits}}
     names = [shown[hit.path] for hit in hits]
     page = lined(hits, texts, names, limits)
-    rows = list(zip(hits[: page.shown], names, texts, strict=False))
-    matches = [_match(hit, name, text) for hit, name, text in rows if hit.is_match]
-    context = [_match(hit, name, text) for hit, name, text in rows if not hit.is_match]
-    last = next((hit for hit, _, _ in reversed(rows) if hit.is_match), None)
     more = found.more or page.shown < len(hits)
+    hits = hits[: page.shown]
+    rows = [
+        Match(name, hit.line, text, hit.column or None) for hit, name, text in zip(hits, names, texts, strict=False)
+    ]
+    matches = [row for row, hit in zip(rows, hits, strict=True) if hit.is_match]
+    context = [row for row, hit in zip(rows, hits, strict=True) if not hit.is_match]
+    last = next((hit for hit in reversed(hits) if hit.is_match), None)
     cursor = cursor_of(last.path, last.line) if more and last is not None else None
     result = Matches(matches, context, [], cursor, found.binary, found.unreadable)
     count = f"{many(len(matches), 'match', 'matches')} in {many(len({item.file for item in matches}), 'file')}"
-    return _answer(search, result, page, count, found, cut=next((row for row in rows if row[0].column), None))
-
-
-def _match(hit: Hit, name: str, text: str) -> Match:
-    return Match(name, hit.line, text, hit.column or None)
+    return _answer(search, result, page, count, found, cut=next((row for row in rows if row.column), None))
 
 
 def _files(search: _Search, found: TextFound, limits: Limits) -> Answer[Matches]:
     counting = search.query.mode == "count"
     rows = [MatchingFile(search.name(path), count if counting else None) for path, count in found.counts]
-    page = listed((f"{row.file}:{row.count}" if counting else row.file for row in rows), limits)
+    page = listed([f"{row.file}:{row.count}" if counting else row.file for row in rows], limits)
     more = (found.more or page.shown < len(rows)) and page.shown > 0
     cursor = cursor_of(found.counts[page.shown - 1][0], 0) if more else None
     result = Matches([], [], rows[: page.shown], cursor, found.binary, found.unreadable)
@@ -161,7 +160,7 @@ def _answer(
     page: Page,
     count: str,
     found: TextFound,
-    cut: tuple[Hit, str, str] | None = None,
+    cut: Match | None = None,
 ) -> Answer[Matches]:
     summary = _summary(search, result, count)
     notes = [*_next_note(search, result, count), *_notes(search, found, cut)]
@@ -192,10 +191,10 @@ def _next_note(search: _Search, result: Matches, count: str) -> list[str]:
     return [f"[{count} shown, of more that were not counted. Next: {call}]"]
 
 
-def _notes(search: _Search, found: TextFound, cut: tuple[Hit, str, str] | None) -> list[str]:
+def _notes(search: _Search, found: TextFound, cut: Match | None) -> list[str]:
     notes = []
     if cut is not None:
-        at = {"path": cut[1], "offset": cut[0].line, "limit": 1, "column": cut[0].column}
+        at = {"path": cut.file, "offset": cut.line, "limit": 1, "column": cut.column}
         notes.append(f"[Lines over {search.query.max_chars} characters are cut. More: {call_text('read_file', at)}]")
     if found.binary:
         notes.append(f"[{many(found.binary, 'binary file matches', 'binary files match')} and cannot be shown]")

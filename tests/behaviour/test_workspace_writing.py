@@ -1,0 +1,352 @@
+"""Writing and making folders: atomic, durable, never over a change that nobody saw."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from workspaces import KeptImages, leftovers, refused, sha, workspace
+
+from handrail.errors import Code
+from handrail.words import Change
+from handrail.workspace import WorkspaceFiles, beneath, names, standing
+from handrail.workspace.bound import BoundFiles
+
+
+@pytest.fixture
+def images() -> KeptImages:
+    """Where pre-images go."""
+    return KeptImages()
+
+
+@pytest.fixture(params=["openat2", "walk", "no-exchange"])
+async def files(
+    tmp_path: Path, images: KeptImages, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[WorkspaceFiles]:
+    """A workspace, with each way to open, and on a system that can neither exchange nor rename without replacing."""
+    if request.param == "no-exchange":
+        monkeypatch.setattr(beneath, "_renameat2", beneath._missing_renameat2)
+    made = workspace(tmp_path, images=images, opener="walk" if request.param == "walk" else "auto")
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def ws(tmp_path: Path, files: WorkspaceFiles) -> Path:
+    """Where the workspace lies on the disk."""
+    return tmp_path / "ws"
+
+
+@pytest.fixture
+def call(files: WorkspaceFiles) -> BoundFiles:
+    """The workspace of one call."""
+    return files.bind("call-1", ())
+
+
+async def test_a_new_file_is_made_with_its_folders(files: WorkspaceFiles, call: BoundFiles, ws: Path) -> None:
+    """Each made folder and the file are recorded in order; the mode is what the umask leaves."""
+    change = await call.write(files.resolve("a/b/new.txt"), b"data", expected_sha256=None)
+    assert change == Change("a/b/new.txt", "create", after=sha(b"data"))
+    assert call.changes == [Change("a", "mkdir"), Change("a/b", "mkdir"), change]
+    assert (ws / "a/b/new.txt").read_bytes() == b"data"
+    assert stat.S_IMODE((ws / "a/b/new.txt").stat().st_mode) == 0o666 & ~umask()
+    assert (call.bytes_written, leftovers(ws)) == (4, [])
+
+
+def umask() -> int:
+    """The mask in force."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+async def test_without_mkdirs_a_missing_folder_is_not_made(files: WorkspaceFiles, call: BoundFiles, ws: Path) -> None:
+    """NOT_FOUND names the folder, and nothing appears."""
+    problem = await refused(call.write(files.resolve("a/new.txt"), b"x", expected_sha256=None, mkdirs=False))
+    assert (problem.code, problem.details["path"], list(ws.iterdir())) == (Code.NOT_FOUND, "a", [])
+
+
+async def test_a_replaced_file_keeps_its_mode_and_a_pre_image(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path, images: KeptImages
+) -> None:
+    """The record says what was and what is; extra permissions are dropped as the system itself would."""
+    (ws / "run.sh").write_bytes(b"old")
+    (ws / "run.sh").chmod(0o4750)
+    os.setxattr(ws / "run.sh", "user.tag", b"kept")
+    change = await call.write(files.resolve("run.sh"), b"new", expected_sha256=sha(b"old"))
+    assert change == Change("run.sh", "replace", sha(b"old"), sha(b"new"), 0o4750)
+    assert stat.S_IMODE((ws / "run.sh").stat().st_mode) == 0o750
+    assert os.getxattr(ws / "run.sh", "user.tag") == b"kept"
+    assert images.kept == {sha(b"old"): b"old"}
+    assert ((ws / "run.sh").read_bytes(), leftovers(ws)) == (b"new", [])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+async def test_a_replaced_file_keeps_its_owner(files: WorkspaceFiles, call: BoundFiles, ws: Path) -> None:
+    """Whoever owned the old file owns the new one."""
+    (ws / "f").write_bytes(b"old")
+    os.chown(ws / "f", 1234, 2345)
+    await call.write(files.resolve("f"), b"new", expected_sha256=None)
+    status = (ws / "f").stat()
+    assert (status.st_uid, status.st_gid) == (1234, 2345)
+
+
+async def test_a_pre_image_without_room_is_told(tmp_path: Path) -> None:
+    """The change says that it cannot be undone from here."""
+    images = KeptImages(most=2)
+    files = workspace(tmp_path, images=images)
+    try:
+        (tmp_path / "ws/f").write_bytes(b"old")
+        change = await files.bind("c", ()).write(files.resolve("f"), b"new", expected_sha256=None)
+        assert (change.kept, images.kept) == (False, {})
+    finally:
+        await files.close()
+
+
+STALE: dict[str, tuple[bytes | None, str | None, bool, Code]] = {
+    "another content": (b"now", sha(b"then"), False, Code.STALE_FILE),
+    "gone": (None, sha(b"then"), False, Code.STALE_FILE),
+    "there, where nothing should be": (b"now", "", False, Code.STALE_FILE),
+    "there, where it must be new": (b"now", None, True, Code.ALREADY_EXISTS),
+}
+
+
+@pytest.mark.parametrize(("there", "expected", "exclusive", "code"), STALE.values(), ids=STALE)
+async def test_a_write_is_refused_over_what_was_not_expected(
+    files: WorkspaceFiles,
+    call: BoundFiles,
+    ws: Path,
+    there: bytes | None,
+    expected: str | None,
+    exclusive: bool,
+    code: Code,
+) -> None:
+    """Nothing changes and nothing is left behind."""
+    if there is not None:
+        (ws / "f").write_bytes(there)
+    write = call.write(files.resolve("f"), b"new", expected_sha256=expected, exclusive=exclusive)
+    problem = await refused(write)
+    assert (problem.code, call.changes, leftovers(ws)) == (code, [], [])
+    assert ((ws / "f").read_bytes() if (ws / "f").exists() else None) == there
+
+
+async def test_a_file_that_appeared_after_it_was_judged_is_not_replaced(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path
+) -> None:
+    """Judged as new, it stays new; what this very call made it may write again."""
+    place = files.resolve("f")
+    (ws / "f").write_bytes(b"theirs")
+    assert (await refused(call.write(place, b"ours", expected_sha256=None))).code is Code.STALE_FILE
+    (ws / "f").unlink()
+    await call.write(place, b"ours", expected_sha256=None)
+    await call.write(place, b"ours again", expected_sha256=sha(b"ours"))
+    assert (ws / "f").read_bytes() == b"ours again"
+
+
+async def test_a_hard_linked_file_is_not_split_silently(files: WorkspaceFiles, call: BoundFiles, ws: Path) -> None:
+    """The refusal says so; reading it is allowed."""
+    outside = ws.parent / "outside"
+    outside.write_bytes(b"shared")
+    (ws / "f").hardlink_to(outside)
+    problem = await refused(call.write(files.resolve("f"), b"new", expected_sha256=None))
+    assert (problem.code, problem.details["links"]) == (Code.PATH_PROTECTED, 2)
+    assert (outside.read_bytes(), (ws / "f").read_bytes()) == (b"shared", b"shared")
+    assert (await call.read(files.resolve("f"), 100)).data == b"shared"
+
+
+async def test_a_link_inside_is_written_through(files: WorkspaceFiles, call: BoundFiles, ws: Path) -> None:
+    """The link stays a link; its target changes, also one that did not exist."""
+    (ws / "real").write_bytes(b"old")
+    (ws / "link").symlink_to("real")
+    (ws / "dangling").symlink_to("made")
+    await call.write(files.resolve("link"), b"new", expected_sha256=None)
+    await call.write(files.resolve("dangling"), b"fresh", expected_sha256=None)
+    assert (os.readlink(ws / "link"), (ws / "real").read_bytes()) == ("real", b"new")
+    assert (os.readlink(ws / "dangling"), (ws / "made").read_bytes()) == ("made", b"fresh")
+
+
+def replaced(path: Path) -> None:
+    """Another editor saves: a new file takes the name."""
+    path.with_name("editor").write_bytes(b"theirs")
+    path.with_name("editor").replace(path)
+
+
+def in_place(path: Path) -> None:
+    """Another editor writes into the same file."""
+    path.write_bytes(b"theirs")
+
+
+def linked(path: Path) -> None:
+    """A link takes the name."""
+    path.unlink()
+    path.symlink_to("/etc/hostname")
+
+
+@pytest.mark.parametrize("outside", [replaced, in_place, linked])
+async def test_a_change_between_check_and_replace_is_found_and_kept(
+    files: WorkspaceFiles,
+    call: BoundFiles,
+    ws: Path,
+    outside: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever changes the file in the last moment keeps what they wrote."""
+    (ws / "f").write_bytes(b"old")
+    rename = names.renamed_old
+
+    def late(folder: int, name: str) -> str:
+        outside(ws / "f")
+        return rename(folder, name)
+
+    monkeypatch.setattr(names, "renamed_old", late)
+    problem = await refused(call.write(files.resolve("f"), b"new", expected_sha256=sha(b"old")))
+    assert (problem.code, call.changes, leftovers(ws)) == (Code.STALE_FILE, [], [])
+    assert os.readlink(ws / "f") == "/etc/hostname" if outside is linked else (ws / "f").read_bytes() == b"theirs"
+
+
+async def test_a_file_made_by_another_in_the_last_moment_is_kept(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new file takes no name that something has by then."""
+    put = names.put_new
+
+    def late(source: int, name: str, folder: int, target: str) -> None:
+        (ws / "f").write_bytes(b"theirs")
+        put(source, name, folder, target)
+
+    monkeypatch.setattr(names, "put_new", late)
+    problem = await refused(call.write(files.resolve("f"), b"ours", expected_sha256=None))
+    assert (problem.code, leftovers(ws), (ws / "f").read_bytes()) == (Code.STALE_FILE, [], b"theirs")
+
+
+async def test_a_third_version_is_never_thrown_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When someone writes again while an exchange is taken back, both of their versions are still there."""
+    files = workspace(tmp_path)
+    ws = tmp_path / "ws"
+    (ws / "f").write_bytes(b"old")
+    rename, put_back = names.renamed_old, standing._put_back
+
+    def first(folder: int, name: str) -> str:
+        replaced(ws / "f")
+        return rename(folder, name)
+
+    def second(folder: int, temporary: str, name: str, *rest: object) -> None:
+        (ws / "editor").write_bytes(b"theirs again")
+        (ws / "editor").replace(ws / "f")
+        put_back(folder, temporary, name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(names, "renamed_old", first)
+    monkeypatch.setattr(standing, "_put_back", second)
+    try:
+        problem = await refused(files.bind("c", ()).write(files.resolve("f"), b"new", expected_sha256=None))
+        kept = ws / problem.details["kept"]
+        assert {(ws / "f").read_bytes(), kept.read_bytes()} == {b"theirs", b"theirs again"}
+    finally:
+        await files.close()
+
+
+async def test_a_write_cancelled_before_its_effect_leaves_nothing(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither file nor temporary file nor record."""
+    loop, reached, go = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+    held_up(monkeypatch, "fresh", loop, reached, go)
+    task = asyncio.create_task(call.write(files.resolve("f"), b"x", expected_sha256=None))
+    await reached.wait()
+    task.cancel()
+    go.set()
+    await asyncio.wait((task,))
+    assert (task.cancelled(), list(ws.iterdir()), call.changes) == (True, [], [])
+
+
+async def test_a_write_cancelled_after_its_effect_is_on_record(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the rename on it completes, and the call knows what it did."""
+    loop, reached, go = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+    held_up(monkeypatch, "put_new", loop, reached, go)
+    task = asyncio.create_task(call.write(files.resolve("f"), b"x", expected_sha256=None))
+    await reached.wait()
+    task.cancel()
+    task.cancel()
+    go.set()
+    await asyncio.wait((task,))
+    assert (task.cancelled(), call.changes, call.bytes_written) == (True, [Change("f", "create", after=sha(b"x"))], 1)
+
+
+def held_up(
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    loop: asyncio.AbstractEventLoop,
+    reached: asyncio.Event,
+    go: asyncio.Event,
+) -> None:
+    """Make a step say that it is reached and wait until it may go on."""
+    real = getattr(names, step)
+
+    def slow(*args: object) -> object:
+        loop.call_soon_threadsafe(reached.set)
+        asyncio.run_coroutine_threadsafe(go.wait(), loop).result(10)
+        return real(*args)
+
+    monkeypatch.setattr(names, step, slow)
+
+
+async def test_many_writes_at_once_are_all_there_and_apart(files: WorkspaceFiles, ws: Path) -> None:
+    """A group shares its waits and nothing else: one that fails leaves the others alone."""
+    (ws / "taken-late").touch()
+    places = [files.resolve(f"d{number % 5}/{number}") for number in range(200)]
+    calls = [files.bind(str(number), ()) for number in range(200)]
+    bad = files.bind("bad", ())
+    results = await asyncio.gather(
+        bad.write(files.resolve("taken-late"), b"x", expected_sha256=""),
+        *(call.write(place, place.path.encode(), expected_sha256=None) for call, place in zip(calls, places, strict=True)),
+        return_exceptions=True,
+    )
+    assert getattr(results[0], "code", None) is Code.STALE_FILE
+    assert {path.relative_to(ws).as_posix(): path.read_bytes() for path in ws.glob("d*/*")} == {
+        place.path: place.path.encode() for place in places
+    }
+    assert [call.changes[-1].path for call in calls] == [place.path for place in places]
+    assert leftovers(ws) == []
+
+
+async def test_leftovers_of_a_killed_process_are_swept_when_they_are_old(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path
+) -> None:
+    """Only half-written ones, only after an hour, and never what may hold another's data."""
+    ours = {name: ws / name for name in (f".handrail-{'0' * 16}.tmp", f".handrail-{'1' * 16}.tmp", f".handrail-{'2' * 16}.old")}
+    for path in ours.values():
+        path.touch()
+    hour_ago = time.time() - 3700
+    for name in (f".handrail-{'0' * 16}.tmp", f".handrail-{'2' * 16}.old"):
+        os.utime(ws / name, (hour_ago, hour_ago))
+    await call.write(files.resolve("f"), b"x", expected_sha256=None)
+    assert sorted(leftovers(ws)) == [f".handrail-{'1' * 16}.tmp", f".handrail-{'2' * 16}.old"]
+
+
+async def test_a_folder_is_made_with_its_parents_once(files: WorkspaceFiles, call: BoundFiles, ws: Path) -> None:
+    """What was made is recorded; making it again changes nothing."""
+    assert await call.make_dir(files.resolve("a/b")) == [Change("a", "mkdir"), Change("a/b", "mkdir")]
+    assert await call.make_dir(files.resolve("a/b")) == []
+    (ws / "f").touch()
+    for path in ("f", "f/x"):
+        assert (await refused(call.make_dir(files.resolve(path)))).code is Code.NOT_A_DIRECTORY
+
+
+async def test_a_folder_is_not_made_through_a_link_that_came_later(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path
+) -> None:
+    """What was judged as missing is made there or nowhere."""
+    (ws.parent / "outside").mkdir()
+    place = files.resolve("new/folder")
+    (ws / "new").symlink_to(ws.parent / "outside")
+    assert (await refused(call.make_dir(place))).code is Code.NOT_A_DIRECTORY
+    assert list((ws.parent / "outside").iterdir()) == []

@@ -1,0 +1,53 @@
+"""Every test has a user of its own: state, settings and cache lie in its temporary folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handrail import Runtime
+
+
+@pytest.fixture(autouse=True)
+def own_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Keep a test away from the user's real state, settings and secrets."""
+    home = tmp_path_factory.mktemp("home")
+    for name, folder in (("STATE", "state"), ("CONFIG", "config"), ("CACHE", "cache")):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(home / folder))
+    for name in list(os.environ):
+        if name.startswith("HANDRAIL_") and name != "HANDRAIL_TEST_SCALE":
+            monkeypatch.delenv(name)
+    yield home
+
+
+@pytest.fixture
+def scale() -> int:
+    """How long attacks and faults go on: 1 in `make test`, more in `make test-full`."""
+    return int(os.environ.get("HANDRAIL_TEST_SCALE", "1"))
+
+
+Opens = Callable[..., Runtime]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """An empty workspace."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def opens(work: Path) -> Opens:
+    """Open a runtime on the workspace; keyword arguments of `Runtime.open`, `enable` for tools to enable."""
+
+    def make(*, enable: tuple[str, ...] = (), config: dict[str, Any] | None = None, **how: Any) -> Runtime:
+        settings: dict[str, Any] = {**(config or {})}
+        if enable:
+            settings["tools"] = {**settings.get("tools", {}), "enable": list(enable)}
+        return Runtime.open(work, config=settings, **how)
+
+    return make

@@ -1,0 +1,400 @@
+"""A simulator of power loss: records what a program asks of the file system and gives every image a crash may leave.
+
+The rules are those a program may rely on, and no more. A sync of a file makes what was written to it before the sync
+began durable, not its name; a sync of a folder makes the names in it durable. Everything else may be on the disk or
+not, each write by itself, whole, in part, or with a part missing; parts that were never written read as zeros.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Inode = tuple[int, int]
+SECTOR = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Bytes put into a file."""
+
+    inode: Inode
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """A file made shorter or longer."""
+
+    inode: Inode
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A change of names in a folder: `gone` goes, `name` stands for `target`; both at once where both are given."""
+
+    inode: Inode  # of the folder
+    gone: str | None
+    name: str | None
+    target: Inode | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """A sync that has returned; it covers what was recorded before it began."""
+
+    inode: Inode
+    began: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The program acknowledged something."""
+
+    value: str
+
+
+Op = Write | Truncate | Name | Sync | Told
+Files = dict[Inode, bytes]
+Folders = dict[Inode, dict[str, Inode]]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What lies on the disk after a crash, and what had been acknowledged before it."""
+
+    files: Files
+    folders: Folders
+    told: tuple[str, ...]
+    root: Inode
+
+    def restore(self, place: Path) -> None:
+        """Put the image into a folder."""
+        place.mkdir()
+        self._fill(place, self.root)
+
+    def _fill(self, place: Path, folder: Inode) -> None:
+        for name, inode in self.folders[folder].items():
+            if inode in self.folders:
+                (place / name).mkdir(mode=0o700)
+                self._fill(place / name, inode)
+            else:
+                (place / name).write_bytes(self.files.get(inode, b""))
+
+    def key(self) -> object:
+        """Images with the same key look the same."""
+
+        def tree(folder: Inode) -> tuple[Any, ...]:
+            entries = sorted(self.folders[folder].items())
+            return tuple((name, tree(i) if i in self.folders else self.files.get(i, b"")) for name, i in entries)
+
+        return self.told, tree(self.root)
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Records what happens below a folder while it is entered; `ignore` names syncs that are taken as never called."""
+
+    root: Path
+    ignore: frozenset[str] = frozenset()  # of "file", "folder"
+    ops: list[Op] = field(default_factory=list)
+    _files: Files = field(default_factory=dict)
+    _folders: Folders = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _patch: pytest.MonkeyPatch = field(default_factory=pytest.MonkeyPatch)
+
+    def __enter__(self) -> Recorder:
+        self._files, self._folders = _snapshot(self.root)
+        for name, wrap in _WRAPPERS.items():
+            self._patch.setattr(os, name, wrap(self, getattr(os, name)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.undo()
+        # Whoever writes around the recorder would make every image a lie.
+        done = self._image(len(self.ops), {}, {}).key()
+        files, folders = _snapshot(self.root)
+        assert done == Image(files, folders, self._told(len(self.ops)), _inode(self.root)).key()
+
+    def tell(self, value: str) -> None:
+        """Note that the program acknowledged something now."""
+        with self._lock:
+            self.ops.append(Told(value))
+
+    def add(self, op: Op) -> None:
+        """Record one step that the file system has taken."""
+        with self._lock:
+            if op.inode in self._known() if not isinstance(op, Told) else True:
+                self.ops.append(op)
+
+    def _known(self) -> set[Inode]:
+        named = {op.target for op in self.ops if isinstance(op, Name) and op.target is not None}
+        return named | set(self._files) | set(self._folders)
+
+    def _told(self, until: int) -> tuple[str, ...]:
+        return tuple(op.value for op in self.ops[:until] if isinstance(op, Told))
+
+    def images(self, seed: int = 1) -> Iterator[Image]:
+        """Give every legal image of a crash after each step; where there are too many orders, a sample of them."""
+        choose, seen = random.Random(seed), set()
+        for until in range(len(self.ops) + 1):
+            pending = self._pending(until)
+            per_inode = [[(inode, kept) for kept in _choices(ops, choose)] for inode, ops in pending.items()]
+            for chosen in _combinations(per_inode, choose):
+                image = self._image(until, pending, dict(chosen))
+                if (key := image.key()) not in seen:
+                    seen.add(key)
+                    yield image
+
+    def _pending(self, until: int) -> dict[Inode, list[Op]]:
+        durable: dict[Inode, int] = {}
+        for op in self.ops[:until]:
+            if isinstance(op, Sync):
+                durable[op.inode] = max(durable.get(op.inode, 0), op.began)
+        pending: dict[Inode, list[Op]] = {}
+        for index, op in enumerate(self.ops[:until]):
+            if isinstance(op, (Write, Truncate, Name)) and index >= durable.get(op.inode, 0):
+                pending.setdefault(op.inode, []).append(op)
+        return pending
+
+    def _image(self, until: int, pending: dict[Inode, list[Op]], kept: dict[Inode, list[Op]]) -> Image:
+        files, folders = dict(self._files), {inode: dict(names) for inode, names in self._folders.items()}
+        left = {id(op) for ops in pending.values() for op in ops}
+        for op in self.ops[:until]:
+            if id(op) not in left:
+                _apply(op, files, folders)
+        for ops in kept.values():
+            for op in ops:
+                _apply(op, files, folders)
+        return Image(files, folders, self._told(until), _inode(self.root))
+
+
+def _apply(op: Op, files: Files, folders: Folders) -> None:
+    if isinstance(op, Write):
+        data = files.get(op.inode, b"").ljust(op.offset, b"\0")
+        files[op.inode] = data[: op.offset] + op.data + data[op.offset + len(op.data) :]
+    elif isinstance(op, Truncate):
+        files[op.inode] = files.get(op.inode, b"")[: op.size].ljust(op.size, b"\0")
+    elif isinstance(op, Name):
+        names = folders.setdefault(op.inode, {})
+        if op.gone is not None:
+            names.pop(op.gone, None)
+        if op.name is not None and op.target is not None:
+            names[op.name] = op.target
+            if op.target in folders or op.target not in files:
+                _kind(op.target, files, folders)
+
+
+_made_folders: set[Inode] = set()
+
+
+def _kind(inode: Inode, files: Files, folders: Folders) -> None:
+    if inode in _made_folders:
+        folders.setdefault(inode, {})
+    else:
+        files.setdefault(inode, b"")
+
+
+def _choices(ops: list[Op], choose: random.Random) -> list[list[Op]]:
+    """What may have reached the disk of unsynced steps on one inode."""
+    found: list[list[Op]] = [ops[:count] for count in range(len(ops) + 1)]
+    if len(ops) <= 5:
+        for size in range(1, len(ops)):
+            found += [list(some) for some in itertools.combinations(ops, size)]
+    else:
+        found += [[op for op in ops if choose.random() < 0.5] for _ in range(30)]
+        found += [ops[:index] + ops[index + 1 :] for index in range(len(ops))]
+    for index, op in enumerate(ops):
+        if isinstance(op, Write):
+            for part in _parts(op):
+                found.append([*ops[:index], *part])
+                found.append([*ops[:index], *part, *ops[index + 1 :]])
+    return found
+
+
+def _parts(op: Write) -> Iterator[list[Op]]:
+    """What may have reached the disk of one write: a beginning of it, or all but a sector."""
+    size = len(op.data)
+    for cut in sorted({1, size // 2, size - 1, *range(SECTOR - op.offset % SECTOR, size, SECTOR)} - {0, size}):
+        yield [Write(op.inode, op.offset, op.data[:cut])]
+        end = min(cut + SECTOR, size)
+        if end < size:
+            yield [Write(op.inode, op.offset, op.data[:cut]), Write(op.inode, op.offset + end, op.data[end:])]
+        yield [Write(op.inode, op.offset + cut, op.data[cut:])]
+
+
+def _combinations(
+    per_inode: list[list[tuple[Inode, list[Op]]]], choose: random.Random
+) -> Iterator[tuple[tuple[Inode, list[Op]], ...]]:
+    total = 1
+    for choices in per_inode:
+        total *= len(choices)
+    if total <= 2000:
+        yield from itertools.product(*per_inode)
+        return
+    for _ in range(2000):
+        yield tuple(choose.choice(choices) for choices in per_inode)
+
+
+# ── listening to the system ──────────────────────────────────────────────────────────────────
+
+
+def _inode(path: str | Path) -> Inode:
+    found = os.lstat(path)
+    return found.st_dev, found.st_ino
+
+
+def _of_handle(handle: int) -> Inode:
+    found = os.fstat(handle)
+    return found.st_dev, found.st_ino
+
+
+def _snapshot(root: Path) -> tuple[Files, Folders]:
+    files: Files = {}
+    folders: Folders = {_inode(root): {}}
+    for folder, inner, names in os.walk(root):
+        entries = folders.setdefault(_inode(folder), {})
+        for name in [*inner, *names]:
+            path = Path(folder, name)
+            entries[name] = _inode(path)
+            if path.is_dir():
+                folders.setdefault(_inode(path), {})
+            else:
+                files[_inode(path)] = path.read_bytes()
+    return files, folders
+
+
+def _place(path: Any, dir_fd: int | None) -> Path:
+    base = Path.cwd() if dir_fd is None else Path(os.readlink(f"/proc/self/fd/{dir_fd}"))
+    return base / os.fsdecode(path)
+
+
+Wrapper = Callable[[Recorder, Callable[..., Any]], Callable[..., Any]]
+
+
+def _open(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        place = _place(path, dir_fd)
+        fresh = bool(flags & os.O_CREAT) and not place.exists()
+        handle: int = real(path, flags, mode, dir_fd=dir_fd)
+        if fresh:
+            recorder.add(Name(_inode(place.parent), None, place.name, _of_handle(handle)))
+        elif flags & os.O_TRUNC:
+            recorder.add(Truncate(_of_handle(handle), 0))
+        return handle
+
+    return wrapped
+
+
+def _mkdir(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        real(path, mode, dir_fd=dir_fd)
+        place = _place(path, dir_fd)
+        _made_folders.add(_inode(place))
+        recorder.add(Name(_inode(place.parent), None, place.name, _inode(place)))
+
+    return wrapped
+
+
+def _write(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(handle: int, data: Any) -> int:
+        if not _regular(handle):
+            return int(real(handle, data))
+        offset = os.lseek(handle, 0, os.SEEK_CUR)
+        count: int = real(handle, data)
+        recorder.add(Write(_of_handle(handle), offset, bytes(data)[:count]))
+        return count
+
+    return wrapped
+
+
+def _pwrite(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(handle: int, data: Any, offset: int) -> int:
+        count: int = real(handle, data, offset)
+        recorder.add(Write(_of_handle(handle), offset, bytes(data)[:count]))
+        return count
+
+    return wrapped
+
+
+def _ftruncate(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(handle: int, size: int) -> None:
+        real(handle, size)
+        recorder.add(Truncate(_of_handle(handle), size))
+
+    return wrapped
+
+
+def _sync(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(handle: int) -> None:
+        began = len(recorder.ops)
+        real(handle)
+        kind = "file" if _regular(handle) else "folder"
+        if kind not in recorder.ignore:
+            recorder.add(Sync(_of_handle(handle), began))
+
+    return wrapped
+
+
+def _rename(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(old: Any, new: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
+        source, target = _place(old, src_dir_fd), _place(new, dst_dir_fd)
+        assert source.parent == target.parent, "a rename between folders is not simulated"
+        inode = _inode(source)
+        real(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+        recorder.add(Name(_inode(target.parent), source.name, target.name, inode))
+
+    return wrapped
+
+
+def _unlink(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(path: Any, *, dir_fd: int | None = None) -> None:
+        place = _place(path, dir_fd)
+        real(path, dir_fd=dir_fd)
+        recorder.add(Name(_inode(place.parent), place.name, None, None))
+
+    return wrapped
+
+
+def _regular(handle: int) -> bool:
+    return os.path.isfile(f"/proc/self/fd/{handle}")
+
+
+_WRAPPERS: dict[str, Wrapper] = {
+    "open": _open,
+    "mkdir": _mkdir,
+    "write": _write,
+    "pwrite": _pwrite,
+    "ftruncate": _ftruncate,
+    "fsync": _sync,
+    "fdatasync": _sync,
+    "rename": _rename,
+    "replace": _rename,
+    "unlink": _unlink,
+    "remove": _unlink,
+}
+
+
+def broken(recorder: Recorder, place: Path, check: Callable[[Path, Image], str]) -> tuple[int, list[str]]:
+    """Restore every image and check it; give how many there were and what was wrong with them."""
+    count, wrong = 0, []
+    for image in recorder.images():
+        count += 1
+        image.restore(place)
+        try:
+            if problem := check(place, image):
+                wrong.append(problem)
+        finally:
+            shutil.rmtree(place)
+    return count, wrong

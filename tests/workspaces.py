@@ -1,0 +1,57 @@
+"""What tests of the workspace share: a keeper of pre-images, and a workspace on a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from handrail.errors import Problem
+from handrail.words import Root
+from handrail.workspace import Images, WorkspaceFiles
+from handrail.workspace.beneath import OpenerName
+
+
+class KeptImages:
+    """Pre-images in memory, up to a number of bytes each."""
+
+    def __init__(self, most: int = 1 << 30) -> None:
+        self.most = most
+        self.kept: dict[str, bytes] = {}
+
+    def room(self, size: int) -> bool:
+        """Whether one of this size is kept."""
+        return size <= self.most
+
+    def keep(self, source_fd: int, sha256: str) -> bool:
+        """Keep it, and see that it is what it is said to be."""
+        data = os.pread(source_fd, self.most, 0)
+        assert hashlib.sha256(data).hexdigest() == sha256
+        self.kept[sha256] = data
+        return True
+
+
+def sha(data: bytes) -> str:
+    """The hash that stands for some bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def workspace(folder: Path, *, images: Images | None = None, opener: OpenerName = "auto") -> WorkspaceFiles:
+    """A workspace with one root in `ws`, made if it is not there."""
+    (folder / "ws").mkdir(exist_ok=True)
+    root = Root("workspace", str(folder / "ws"), True)
+    return WorkspaceFiles([root], images=images, locks_dir=folder / "locks", opener=opener)
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Temporary names that should be gone."""
+    return [path.name for path in folder.rglob(".handrail-*")]
+
+
+async def refused(awaitable: object) -> Problem:
+    """Await what must fail, and give its problem."""
+    with pytest.raises(Problem) as caught:
+        await awaitable  # type: ignore[misc]
+    return caught.value
