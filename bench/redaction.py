@@ -1,8 +1,8 @@
 """How fast secrets are found: MB/s of log text never seen before, and what one call pays for clean text."""
 
 import random
+import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from handrail.output.redact import Redactor, compile_database
@@ -21,31 +21,20 @@ class Row:
     hold: str
 
 
-_LINES: tuple[Callable[[random.Random], str], ...] = (
-    lambda r: (
-        f"{_stamp(r)} INFO  [worker-{r.randrange(16)}] request finished method=GET path=/api/v1/{_word(r)}/{r.randrange(10**6)} status=200 duration_ms={r.randrange(900)}"
-    ),
-    lambda r: (
-        f"{_stamp(r)} DEBUG connection pool: {r.randrange(40)} idle, {r.randrange(40)} busy, host=db-{r.randrange(9)}.{_word(r)}.internal:5432"
-    ),
-    lambda r: (
-        f'10.{r.randrange(255)}.{r.randrange(255)}.7 - - [{_stamp(r)}] "POST /{_word(r)}?page={r.randrange(99)} HTTP/1.1" 302 {r.randrange(10**5)} "https://www.{_word(r)}.org/{_word(r)}" "Mozilla/5.0 (X11; Linux x86_64)"'
-    ),
-    lambda r: (
-        f"{_stamp(r)} WARN  retry {r.randrange(5)} of 5 for job {_hex(r, 8)}-{_hex(r, 4)}-4{_hex(r, 3)}-a{_hex(r, 3)}-{_hex(r, 12)}: {_word(r)} is not ready yet"
-    ),
-    lambda r: (
-        f'  File "/usr/lib/python3.11/site-packages/{_word(r)}/{_word(r)}.py", line {r.randrange(900)}, in {_word(r)}_{_word(r)}'
-    ),
-    lambda r: f"commit {_hex(r, 40)} ({_word(r)}/{_word(r)}): {_word(r)} the {_word(r)} of every {_word(r)}",
-    lambda r: (
-        f'{{"level":"info","ts":{r.randrange(10**10)},"caller":"{_word(r)}/{_word(r)}.go:{r.randrange(900)}","msg":"{_word(r)} {_word(r)}","trace_id":"{_hex(r, 32)}","tokens":{r.randrange(4000)}}}'
-    ),
-    lambda r: (
-        f"npm http fetch GET 200 https://registry.npmjs.org/{_word(r)} {r.randrange(900)}ms (cache hit) integrity sha512-{_base64(r, 86)}=="
-    ),
-    lambda r: f"test_{_word(r)}_{_word(r)} PASSED [{r.randrange(100)}%] {_word(r)} {_word(r)} {_word(r)} {_word(r)}",
+# Each field is filled with something new on every line: {w} a word, {n} a number, {h8} hex digits, {b86} base64.
+_LINES = (
+    "{t} INFO  [worker-{n}] request finished method=GET path=/api/v1/{w}/{n} status=200 duration_ms={n}",
+    "{t} DEBUG connection pool: {n} idle, {n} busy, host=db-{n}.{w}.internal:5432",
+    '10.{n}.{n}.7 - - [{t}] "POST /{w}?page={n} HTTP/1.1" 302 {n} "https://www.{w}.org/{w}" "Mozilla/5.0 (X11)"',
+    "{t} WARN  retry {n} of 5 for job {h8}-{h4}-{h4}-{h4}-{h12}: {w} is not ready yet",
+    '  File "/usr/lib/python3.11/site-packages/{w}/{w}.py", line {n}, in {w}_{w}',
+    "commit {h40} ({w}/{w}): {w} the {w} of every {w}",
+    '{{"level":"info","ts":{n},"caller":"{w}/{w}.go:{n}","msg":"{w} {w}","trace_id":"{h32}","tokens":{n}}}',
+    "npm http fetch GET 200 https://registry.npmjs.org/{w} {n}ms (cache hit) integrity sha512-{b86}==",
+    "test_{w}_{w} PASSED [{n}%] {w} {w} {w} {w}",
 )
+_FIELD = re.compile(r"\{([a-z])([0-9]*)\}")
+_BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def run(megabytes: int = 8) -> list[Row]:
@@ -96,25 +85,25 @@ def _log(seed: int, size: int) -> str:
     lines: list[str] = []
     length = 0
     while length < size:
-        lines.append(source.choice(_LINES)(source))
+        lines.append(_FIELD.sub(lambda field: _fill(source, field[1], int(field[2] or 0)), source.choice(_LINES)))
         length += len(lines[-1]) + 1
     return "\n".join(lines) + "\n"
 
 
-def _stamp(source: random.Random) -> str:
-    return f"2025-{source.randrange(1, 13):02}-{source.randrange(1, 29):02}T{source.randrange(24):02}:{source.randrange(60):02}:{source.randrange(60):02}Z"
-
-
-def _word(source: random.Random) -> str:
-    return "".join(source.choice("bcdfglmnprst") + source.choice("aeiou") for _ in range(source.randrange(2, 5)))
-
-
-def _hex(source: random.Random, size: int) -> str:
-    return f"{source.getrandbits(size * 4):0{size}x}"
-
-
-def _base64(source: random.Random, size: int) -> str:
-    return "".join(source.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", k=size))
+def _fill(source: random.Random, kind: str, size: int) -> str:
+    match kind:
+        case "t":
+            return f"2025-{source.randrange(1, 13):02}-{source.randrange(1, 29):02}T12:{source.randrange(60):02}:00Z"
+        case "w":
+            return "".join(
+                source.choice("bcdfglmnprst") + source.choice("aeiou") for _ in range(source.randrange(2, 5))
+            )
+        case "h":
+            return f"{source.getrandbits(size * 4):0{size}x}"
+        case "b":
+            return "".join(source.choices(_BASE64, k=size))
+        case _:
+            return str(source.randrange(1000))
 
 
 if __name__ == "__main__":

@@ -422,7 +422,7 @@ def _record_start(ground: Ground, world: Worlds) -> None:
     ground.journal.append("run.started", None, {**about, "reopened": not fresh})
     ground.journal.flush()
     if fresh:
-        ground.folder.describe({"run_id": ground.journal.run_id, **about} | {"policy": orjson.loads(canonical(world.base)), "started": ground.clock.now()})
+        ground.folder.describe({"run_id": ground.journal.run_id, **about} | {"policy": orjson.loads(canonical(world.base))})
 
 
 def _user() -> str:

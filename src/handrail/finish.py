@@ -12,7 +12,7 @@ import orjson
 from handrail import record
 from handrail.errors import FACTS, Code, Problem
 from handrail.output.bound import Bounds, bound
-from handrail.output.redact import Redactor, secret_name
+from handrail.output.redact import MARK, Redactor, secret_name
 from handrail.ports import Spill
 from handrail.step import Step
 from handrail.words import Answer, Decision, ErrorInfo, Evidence, Json, Outcome, Ref, Status, Truncation
@@ -50,7 +50,8 @@ class Finisher:
         summary, content = answer.summary, answer.content
         if content is None:
             content = orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
-        size, redacted = self._scan(summary, content, data), False
+        # A tool that shows part of a whole has hidden what it had to by itself.
+        size, redacted = self._scan(summary, content, data), MARK in content
         if size < 0:
             redacted = True
             summary, content, data = self._redactor.text(summary), self._redactor.text(content), self.hidden(data)

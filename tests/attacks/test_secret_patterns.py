@@ -5,7 +5,9 @@ import random
 import re
 import string
 import sysconfig
+from base64 import b64encode
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,9 +27,13 @@ EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def instance(pattern: str, source: random.Random) -> str:
     """Make up a text that matches `pattern`."""
     folded = pattern.startswith("(?i)")
-    tree = re._parser.parse(pattern.removeprefix("(?i)"))  # type: ignore[attr-defined]
-    text = "".join(_some(node, source) for node in tree)
+    text = _many(_parsed(pattern.removeprefix("(?i)")), source)
     return "".join(source.choice((char.lower(), char.upper(), char)) for char in text) if folded else text
+
+
+@cache
+def _parsed(pattern: str) -> object:
+    return re._parser.parse(pattern)  # type: ignore[attr-defined]
 
 
 def _some(node: tuple[object, object], source: random.Random) -> str:
@@ -45,10 +51,15 @@ def _repeat(value: tuple[int, int, object], source: random.Random) -> str:
 
 
 def _one_of(items: list[tuple[object, object]], source: random.Random) -> str:
-    return source.choice([char for char in PRINTABLE if _is_in(ord(char), items)])
+    return source.choice(_choices(tuple(items)))
 
 
-def _is_in(code: int, items: list[tuple[object, object]]) -> bool:
+@cache
+def _choices(items: tuple[tuple[object, object], ...]) -> str:
+    return "".join(char for char in PRINTABLE if _is_in(ord(char), items))
+
+
+def _is_in(code: int, items: tuple[tuple[object, object], ...]) -> bool:
     negated = str(items[0][0]) == "NEGATE"
     found = any(
         code == value if str(name) == "LITERAL" else value[0] <= code <= value[1]  # type: ignore[index]
@@ -67,6 +78,12 @@ _MAKERS: dict[str, Callable[..., str]] = {
 }
 
 
+def basic(kind: SecretKind, source: random.Random) -> str:
+    """Make up an encoded pair of a name and a password."""
+    pair = "".join(source.choices(string.ascii_lowercase, k=5)) + ":" + "".join(source.choices(PRINTABLE, k=12))
+    return re.sub("bWU6[A-Za-z0-9=]*", b64encode(pair.encode()).decode(), kind.example)
+
+
 def is_found(text: str, kind: SecretKind, redactor: Redactor) -> bool:
     """Tell whether what the kind calls the secret is gone from `text`."""
     found = re.search(kind.pattern.replace(r"\xff", "\xff"), text)
@@ -79,19 +96,20 @@ def is_found(text: str, kind: SecretKind, redactor: Redactor) -> bool:
 def test_at_least_99_of_100_made_up_secrets_are_found(kind: SecretKind) -> None:
     """Each kind is found wherever it stands; by both engines alike."""
     source = random.Random(kind.name)
-    count = 300 * SCALE
-    texts = [instance(kind.pattern, source) for _ in range(count)]
+    count = 100 * SCALE
+    texts = [basic(kind, source) if kind.shape == "basic" else instance(kind.pattern, source) for _ in range(count)]
     assert sum(is_found(text, kind, REDACTOR) for text in texts) >= 0.99 * count
     for text in texts[:20]:
         assert REDACTOR.spans(text) == PLAIN.spans(text)
 
 
 @EVERY_KIND
-@pytest.mark.parametrize(("before", "after"), [("", ""), ("x = ", ";"), ('"', '"'), ("**", "**"), ("é ", " é\n")])
-def test_each_example_is_hidden_wherever_it_stands(kind: SecretKind, before: str, after: str) -> None:
+def test_each_example_is_hidden_wherever_it_stands(kind: SecretKind) -> None:
     """In code, quotes, Markdown and other text."""
-    for redactor in (REDACTOR, PLAIN):
-        assert MARK in redactor.text(before + kind.example + after)
+    for before, after in (("", ""), ("x = ", ";"), ('"', '"'), ("**", "**"), ("é ", " é\n")):
+        text = before + kind.example + after
+        assert MARK in REDACTOR.text(text)
+        assert REDACTOR.spans(text) == PLAIN.spans(text)
 
 
 @EVERY_KIND
@@ -100,7 +118,7 @@ def test_each_kind_keeps_the_rules_of_the_table(kind: SecretKind) -> None:
     compiled = re2.compile(kind.pattern)
     assert compiled.search(kind.example)
     assert compiled.groups <= 1
-    assert not re.search(r"\\b|\\[AzZsSdDwW]|(?<!\[)\^|\$$|\(\?[=!<][^P]", kind.pattern.replace(r"\$", ""))
+    assert not re.search(r"\bAT_|ASSERT|GROUPREF", repr(_parsed(kind.pattern.removeprefix("(?i)"))))
     assert all(keyword == keyword.lower() for keyword in kind.keywords)
     assert kind.lead <= LEAD
     source = random.Random(kind.name)
@@ -362,7 +380,7 @@ def generated_benign(source: random.Random) -> list[str]:
 def test_ordinary_lines_stay_as_they_are() -> None:
     """At most 5 % of hundreds of tricky but harmless lines are touched; of those written out here, none."""
     lines = [*BENIGN, *generated_benign(random.Random(1))]
-    assert len(BENIGN) >= 180
+    assert len(lines) >= 300
     assert [line for line in BENIGN if REDACTOR.text(line) != line] == []
     touched = [line for line in lines if not PLAIN.clean(line)]
     assert len(touched) <= 0.05 * len(lines)

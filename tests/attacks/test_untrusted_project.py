@@ -152,6 +152,16 @@ def test_a_root_that_the_user_gave_is_not_left_for_the_project(home: Path) -> No
     assert "`workspace.root` leaves run:workspace for" in loaded.warnings[0]
 
 
+def test_a_wider_root_of_the_user_opens_no_other_project(home: Path) -> None:
+    """Where the user works above the project, an untrusted project still names no folder beside itself."""
+    (home / "project2").mkdir()
+    loaded = opened(home, '[workspace]\nroot = "../project2"\n', 'workspace.root = ".."')
+    assert loaded.settings.workspace.root == str(home)
+    assert opened(home, '[workspace]\nroot = "."\n', 'workspace.root = ".."').settings.workspace.root == str(
+        home / "project"
+    )
+
+
 def test_a_root_is_the_folder_that_was_checked(home: Path) -> None:
     """A link is followed when it is checked, so swapping it afterwards changes nothing."""
     link = home / "project/link"
@@ -167,6 +177,13 @@ def test_a_protected_name_is_not_taken_out(home: Path) -> None:
     loaded = opened(home, '[workspace]\nprotected = [".env*", "!.env.example", "!.env.production", ".env.example"]\n')
     assert loaded.settings.workspace.protected == (".env*", "!.env.example", ".env.example")
     assert "takes out '!.env.production'" in loaded.warnings[0]
+
+
+def test_a_protected_name_may_be_closed_again(home: Path) -> None:
+    """A project that leaves the user's `!` out means it, and that only narrows."""
+    loaded = opened(home, '[workspace]\nprotected = [".env*"]\n')
+    assert loaded.settings.workspace.protected == (".env*", "!.env.example", ".env*")
+    assert loaded.warnings == ()
 
 
 RULES = """

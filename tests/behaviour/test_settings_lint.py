@@ -82,12 +82,15 @@ def test_lint_finds(place: Place, text: str, level: str, line: int, told: str) -
 
 def test_lint_is_silent_about_sound_settings(place: Place) -> None:
     """Rules that overlap without one swallowing the other are nobody's mistake."""
+    as_deep = "/".join("*" for _ in f"{place.project}/a".split("/"))  # beneath the root, so not what `/…/a` means
     place.write(
         '[tools]\nenable = ["fs"]\n'
         f'{ALLOW}touch = "fs.write"\ntarget = "build/**"\n'
         f'{DENY}touch = "fs.write"\ntarget = "build/keep"\n'
         f'{DENY}touch = "fs.read"\ntarget = "{place.project}/private/**"\n'
         f'{DENY}touch = "fs.read"\ntarget = "**/*.pem"\n'
+        f'{ALLOW}touch = "fs.read"\ntarget = "{place.project}/a"\n'
+        f'{DENY}touch = "fs.read"\ntarget = "{as_deep}"\n'
     )
     assert lint(place.load(), CATALOG, place.environment) == []
 

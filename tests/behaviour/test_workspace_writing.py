@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from workspaces import KeptImages, leftovers, refused, sha, workspace
 
 from handrail.errors import Code
 from handrail.words import Change
 from handrail.workspace import WorkspaceFiles, beneath, names, standing
 from handrail.workspace.bound import BoundFiles
+from workspaces import KeptImages, leftovers, refused, sha, workspace
 
 
 @pytest.fixture
@@ -224,9 +224,7 @@ async def test_a_file_made_by_another_in_the_last_moment_is_kept(
     assert (problem.code, leftovers(ws), (ws / "f").read_bytes()) == (Code.STALE_FILE, [], b"theirs")
 
 
-async def test_a_third_version_is_never_thrown_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_third_version_is_never_thrown_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When someone writes again while an exchange is taken back, both of their versions are still there."""
     files = workspace(tmp_path)
     ws = tmp_path / "ws"
@@ -255,10 +253,10 @@ async def test_a_third_version_is_never_thrown_away(
 async def test_a_write_cancelled_before_its_effect_leaves_nothing(
     files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither file nor temporary file nor record."""
+    """Neither file nor folder nor temporary file nor record."""
     loop, reached, go = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
     held_up(monkeypatch, "fresh", loop, reached, go)
-    task = asyncio.create_task(call.write(files.resolve("f"), b"x", expected_sha256=None))
+    task = asyncio.create_task(call.write(files.resolve("new/folder/f"), b"x", expected_sha256=None))
     await reached.wait()
     task.cancel()
     go.set()
@@ -307,7 +305,10 @@ async def test_many_writes_at_once_are_all_there_and_apart(files: WorkspaceFiles
     bad = files.bind("bad", ())
     results = await asyncio.gather(
         bad.write(files.resolve("taken-late"), b"x", expected_sha256=""),
-        *(call.write(place, place.path.encode(), expected_sha256=None) for call, place in zip(calls, places, strict=True)),
+        *(
+            call.write(place, place.path.encode(), expected_sha256=None)
+            for call, place in zip(calls, places, strict=True)
+        ),
         return_exceptions=True,
     )
     assert getattr(results[0], "code", None) is Code.STALE_FILE
@@ -322,14 +323,14 @@ async def test_leftovers_of_a_killed_process_are_swept_when_they_are_old(
     files: WorkspaceFiles, call: BoundFiles, ws: Path
 ) -> None:
     """Only half-written ones, only after an hour, and never what may hold another's data."""
-    ours = {name: ws / name for name in (f".handrail-{'0' * 16}.tmp", f".handrail-{'1' * 16}.tmp", f".handrail-{'2' * 16}.old")}
-    for path in ours.values():
-        path.touch()
+    named = (("0", "tmp"), ("1", "tmp"), ("2", "old"))
+    old, young, theirs = (ws / f".handrail-{sign * 16}.{kind}" for sign, kind in named)
     hour_ago = time.time() - 3700
-    for name in (f".handrail-{'0' * 16}.tmp", f".handrail-{'2' * 16}.old"):
-        os.utime(ws / name, (hour_ago, hour_ago))
+    for path, when in ((old, hour_ago), (young, time.time()), (theirs, hour_ago)):
+        path.touch()
+        os.utime(path, (when, when))
     await call.write(files.resolve("f"), b"x", expected_sha256=None)
-    assert sorted(leftovers(ws)) == [f".handrail-{'1' * 16}.tmp", f".handrail-{'2' * 16}.old"]
+    assert sorted(leftovers(ws)) == sorted([young.name, theirs.name])
 
 
 async def test_a_folder_is_made_with_its_parents_once(files: WorkspaceFiles, call: BoundFiles, ws: Path) -> None:

@@ -11,6 +11,7 @@ import itertools
 import os
 import random
 import shutil
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,8 +20,9 @@ from typing import Any
 
 import pytest
 
-Inode = tuple[int, int]
+Inode = int  # our own number: the system gives the number of a removed file to the next one
 SECTOR = 512
+STEP = max(1, int(96 / float(os.environ.get("HANDRAIL_TEST_SCALE", "1"))))  # bytes between places to tear at
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,10 @@ class Name:
     """A change of names in a folder: `gone` goes, `name` stands for `target`; both at once where both are given."""
 
     inode: Inode  # of the folder
-    gone: str | None
-    name: str | None
-    target: Inode | None
+    gone: str | None = None
+    name: str | None = None
+    target: Inode | None = None
+    folder: bool = False  # what `target` is
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,11 @@ class Image:
     files: Files
     folders: Folders
     told: tuple[str, ...]
-    root: Inode
+
+    @property
+    def root(self) -> Inode:
+        """The folder that holds everything: the first that was looked at."""
+        return min(self.folders)
 
     def restore(self, place: Path) -> None:
         """Put the image into a folder."""
@@ -104,43 +111,76 @@ class Image:
 
 @dataclass(slots=True)
 class Recorder:
-    """Records what happens below a folder while it is entered; `ignore` names syncs that are taken as never called."""
+    """Records what happens below a folder while it is entered.
+
+    `ignore` names syncs that are taken as never called, `skip` files that do not matter.
+    """
 
     root: Path
     ignore: frozenset[str] = frozenset()  # of "file", "folder"
+    skip: frozenset[str] = frozenset()
     ops: list[Op] = field(default_factory=list)
+    _numbers: dict[tuple[int, int], Inode] = field(default_factory=dict)
+    _next: Iterator[Inode] = field(default_factory=itertools.count)
     _files: Files = field(default_factory=dict)
     _folders: Folders = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _patch: pytest.MonkeyPatch = field(default_factory=pytest.MonkeyPatch)
 
     def __enter__(self) -> Recorder:
-        self._files, self._folders = _snapshot(self.root)
+        self._files, self._folders = self._snapshot()
         for name, wrap in _WRAPPERS.items():
             self._patch.setattr(os, name, wrap(self, getattr(os, name)))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._patch.undo()
+        told = self._told(len(self.ops))
         # Whoever writes around the recorder would make every image a lie.
-        done = self._image(len(self.ops), {}, {}).key()
-        files, folders = _snapshot(self.root)
-        assert done == Image(files, folders, self._told(len(self.ops)), _inode(self.root)).key()
+        assert self._image(len(self.ops), {}, {}).key() == Image(*self._snapshot(), told).key()
 
     def tell(self, value: str) -> None:
         """Note that the program acknowledged something now."""
         with self._lock:
             self.ops.append(Told(value))
 
-    def add(self, op: Op) -> None:
-        """Record one step that the file system has taken."""
+    def add(self, make: Callable[[Inode], Op], found: os.stat_result) -> None:
+        """Record a step on what the system calls so, if it lies below the root."""
         with self._lock:
-            if op.inode in self._known() if not isinstance(op, Told) else True:
-                self.ops.append(op)
+            number = self._numbers.get((found.st_dev, found.st_ino))
+            if number is not None:
+                self.ops.append(make(number))
 
-    def _known(self) -> set[Inode]:
-        named = {op.target for op in self.ops if isinstance(op, Name) and op.target is not None}
-        return named | set(self._files) | set(self._folders)
+    def name(self, place: Path, *, folder: bool = False) -> None:
+        """Record that something new stands at a place."""
+        parent, found = place.parent.stat(), place.lstat()
+        with self._lock:
+            self._numbers.pop((found.st_dev, found.st_ino), None)
+            if (parent.st_dev, parent.st_ino) in self._numbers and place.name not in self.skip:
+                number = self._numbers[found.st_dev, found.st_ino] = next(self._next)
+                self.add(lambda inode: Name(inode, None, place.name, number, folder), parent)
+
+    def number(self, found: os.stat_result) -> Inode | None:
+        """Our number for what the system calls so."""
+        return self._numbers.get((found.st_dev, found.st_ino))
+
+    def _snapshot(self) -> tuple[Files, Folders]:
+        files: Files = {}
+        folders: Folders = {}
+
+        def look(path: Path) -> Inode:
+            found = path.lstat()
+            number = self._numbers.setdefault((found.st_dev, found.st_ino), next(self._next))
+            if path.is_dir():
+                folders[number] = {}
+                inner = sorted(entry for entry in path.iterdir() if entry.name not in self.skip)
+                folders[number] = {entry.name: look(entry) for entry in inner}
+            else:
+                files[number] = path.read_bytes()
+            return number
+
+        look(self.root)
+        return files, folders
 
     def _told(self, until: int) -> tuple[str, ...]:
         return tuple(op.value for op in self.ops[:until] if isinstance(op, Told))
@@ -177,7 +217,7 @@ class Recorder:
         for ops in kept.values():
             for op in ops:
                 _apply(op, files, folders)
-        return Image(files, folders, self._told(until), _inode(self.root))
+        return Image(files, folders, self._told(until))
 
 
 def _apply(op: Op, files: Files, folders: Folders) -> None:
@@ -192,18 +232,8 @@ def _apply(op: Op, files: Files, folders: Folders) -> None:
             names.pop(op.gone, None)
         if op.name is not None and op.target is not None:
             names[op.name] = op.target
-            if op.target in folders or op.target not in files:
-                _kind(op.target, files, folders)
-
-
-_made_folders: set[Inode] = set()
-
-
-def _kind(inode: Inode, files: Files, folders: Folders) -> None:
-    if inode in _made_folders:
-        folders.setdefault(inode, {})
-    else:
-        files.setdefault(inode, b"")
+            if op.folder:
+                folders.setdefault(op.target, {})
 
 
 def _choices(ops: list[Op], choose: random.Random) -> list[list[Op]]:
@@ -226,7 +256,8 @@ def _choices(ops: list[Op], choose: random.Random) -> list[list[Op]]:
 def _parts(op: Write) -> Iterator[list[Op]]:
     """What may have reached the disk of one write: a beginning of it, or all but a sector."""
     size = len(op.data)
-    for cut in sorted({1, size // 2, size - 1, *range(SECTOR - op.offset % SECTOR, size, SECTOR)} - {0, size}):
+    sectors = range(SECTOR - op.offset % SECTOR, size, SECTOR)
+    for cut in sorted({1, size - 1, *range(STEP, size, STEP), *sectors} - {0, size}):
         yield [Write(op.inode, op.offset, op.data[:cut])]
         end = min(cut + SECTOR, size)
         if end < size:
@@ -250,31 +281,6 @@ def _combinations(
 # ── listening to the system ──────────────────────────────────────────────────────────────────
 
 
-def _inode(path: str | Path) -> Inode:
-    found = os.lstat(path)
-    return found.st_dev, found.st_ino
-
-
-def _of_handle(handle: int) -> Inode:
-    found = os.fstat(handle)
-    return found.st_dev, found.st_ino
-
-
-def _snapshot(root: Path) -> tuple[Files, Folders]:
-    files: Files = {}
-    folders: Folders = {_inode(root): {}}
-    for folder, inner, names in os.walk(root):
-        entries = folders.setdefault(_inode(folder), {})
-        for name in [*inner, *names]:
-            path = Path(folder, name)
-            entries[name] = _inode(path)
-            if path.is_dir():
-                folders.setdefault(_inode(path), {})
-            else:
-                files[_inode(path)] = path.read_bytes()
-    return files, folders
-
-
 def _place(path: Any, dir_fd: int | None) -> Path:
     base = Path.cwd() if dir_fd is None else Path(os.readlink(f"/proc/self/fd/{dir_fd}"))
     return base / os.fsdecode(path)
@@ -289,9 +295,9 @@ def _open(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
         fresh = bool(flags & os.O_CREAT) and not place.exists()
         handle: int = real(path, flags, mode, dir_fd=dir_fd)
         if fresh:
-            recorder.add(Name(_inode(place.parent), None, place.name, _of_handle(handle)))
+            recorder.name(place)
         elif flags & os.O_TRUNC:
-            recorder.add(Truncate(_of_handle(handle), 0))
+            recorder.add(lambda inode: Truncate(inode, 0), os.fstat(handle))
         return handle
 
     return wrapped
@@ -300,20 +306,16 @@ def _open(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
 def _mkdir(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
         real(path, mode, dir_fd=dir_fd)
-        place = _place(path, dir_fd)
-        _made_folders.add(_inode(place))
-        recorder.add(Name(_inode(place.parent), None, place.name, _inode(place)))
+        recorder.name(_place(path, dir_fd), folder=True)
 
     return wrapped
 
 
 def _write(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(handle: int, data: Any) -> int:
-        if not _regular(handle):
-            return int(real(handle, data))
-        offset = os.lseek(handle, 0, os.SEEK_CUR)
+        offset = os.lseek(handle, 0, os.SEEK_CUR) if _regular(handle) else 0
         count: int = real(handle, data)
-        recorder.add(Write(_of_handle(handle), offset, bytes(data)[:count]))
+        recorder.add(lambda inode: Write(inode, offset, bytes(data)[:count]), os.fstat(handle))
         return count
 
     return wrapped
@@ -322,7 +324,7 @@ def _write(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
 def _pwrite(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(handle: int, data: Any, offset: int) -> int:
         count: int = real(handle, data, offset)
-        recorder.add(Write(_of_handle(handle), offset, bytes(data)[:count]))
+        recorder.add(lambda inode: Write(inode, offset, bytes(data)[:count]), os.fstat(handle))
         return count
 
     return wrapped
@@ -331,7 +333,7 @@ def _pwrite(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
 def _ftruncate(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(handle: int, size: int) -> None:
         real(handle, size)
-        recorder.add(Truncate(_of_handle(handle), size))
+        recorder.add(lambda inode: Truncate(inode, size), os.fstat(handle))
 
     return wrapped
 
@@ -340,9 +342,8 @@ def _sync(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(handle: int) -> None:
         began = len(recorder.ops)
         real(handle)
-        kind = "file" if _regular(handle) else "folder"
-        if kind not in recorder.ignore:
-            recorder.add(Sync(_of_handle(handle), began))
+        if ("file" if _regular(handle) else "folder") not in recorder.ignore:
+            recorder.add(lambda inode: Sync(inode, began), os.fstat(handle))
 
     return wrapped
 
@@ -350,10 +351,10 @@ def _sync(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
 def _rename(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(old: Any, new: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
         source, target = _place(old, src_dir_fd), _place(new, dst_dir_fd)
+        moved = recorder.number(source.lstat())
         assert source.parent == target.parent, "a rename between folders is not simulated"
-        inode = _inode(source)
         real(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
-        recorder.add(Name(_inode(target.parent), source.name, target.name, inode))
+        recorder.add(lambda inode: Name(inode, source.name, target.name, moved), target.parent.stat())
 
     return wrapped
 
@@ -362,13 +363,13 @@ def _unlink(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(path: Any, *, dir_fd: int | None = None) -> None:
         place = _place(path, dir_fd)
         real(path, dir_fd=dir_fd)
-        recorder.add(Name(_inode(place.parent), place.name, None, None))
+        recorder.add(lambda inode: Name(inode, place.name), place.parent.stat())
 
     return wrapped
 
 
 def _regular(handle: int) -> bool:
-    return os.path.isfile(f"/proc/self/fd/{handle}")
+    return stat.S_ISREG(os.fstat(handle).st_mode)
 
 
 _WRAPPERS: dict[str, Wrapper] = {
@@ -386,15 +387,17 @@ _WRAPPERS: dict[str, Wrapper] = {
 }
 
 
-def broken(recorder: Recorder, place: Path, check: Callable[[Path, Image], str]) -> tuple[int, list[str]]:
-    """Restore every image and check it; give how many there were and what was wrong with them."""
-    count, wrong = 0, []
+def verdicts(recorder: Recorder, place: Path, check: Callable[[Path, Image], str]) -> Iterator[str]:
+    """Restore every image and check it; give what is wrong with each, or nothing."""
     for image in recorder.images():
-        count += 1
         image.restore(place)
         try:
-            if problem := check(place, image):
-                wrong.append(problem)
+            yield check(place, image)
         finally:
             shutil.rmtree(place)
-    return count, wrong
+
+
+def broken(recorder: Recorder, place: Path, check: Callable[[Path, Image], str]) -> tuple[int, list[str]]:
+    """Check every image; give how many there were and what was wrong with them."""
+    found = list(verdicts(recorder, place, check))
+    return len(found), [problem for problem in found if problem]

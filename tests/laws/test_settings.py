@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handrail.policy.patterns import host_matches, protects
+from handrail.policy.patterns import host_matches, path_matches, protects
 from handrail.settings import Settings, keys, load, rule_keys
 from handrail.settings.lines import Lines, TooDeepError
+from handrail.settings.lint_rules import _paths_cover
 from handrail.settings.merge import met_untrusted
 from handrail.settings.model import BY_NAME, Key, Meets, RuleText, Written
 
@@ -245,6 +246,30 @@ def test_what_is_not_taken_is_told(key: Key, data: st.DataObject) -> None:
     met = met_untrusted(key, base, value, WORKSPACE)
     if value != base and (key.meets is Meets.IGNORED or not no_wider(key, value, base)):
         assert met.refused
+
+
+SEGMENTS = st.sampled_from(["a", "b", "*", "**", "?", "[ab]", "a*"])
+GLOBS = st.builds(
+    lambda start, parts, end: start + "/".join(parts) + end,
+    st.sampled_from(["", "/"]),
+    st.lists(SEGMENTS, min_size=1, max_size=3),
+    st.sampled_from(["", "/", "/**"]),
+)
+
+
+@settings(max_examples=400)
+@given(GLOBS, GLOBS, st.sampled_from([(False, False), (False, True), (True, True)]))
+def test_a_rule_is_called_beaten_only_if_it_is(narrow: str, wide: str, restrict: tuple[bool, bool]) -> None:
+    """Where lint says that one target covers another, no path fits the narrow one alone."""
+    narrow_restricts, wide_restricts = restrict
+    if not _paths_cover(wide, narrow, wide_restricts):
+        return
+    names = ["a", "b", "ab"]
+    paths = [*names, *(f"{x}/{y}" for x in names for y in names), "a/b/a", "a/a/b/b", "b/a/a/a"]
+    for path in paths:
+        path = f"/{path}" if narrow.startswith("/") else path
+        if path_matches(narrow, path, covers_below=narrow_restricts):
+            assert path_matches(wide, path, covers_below=wide_restricts)
 
 
 # ── the model ────────────────────────────────────────────────────────────────────────────────

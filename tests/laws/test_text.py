@@ -168,6 +168,8 @@ def test_a_file_read_in_chunks_is_what_it_is_as_a_whole(text: str, kind: tuple[b
     assert (scan.bytes, scan.sha256) == (len(data), hashlib.sha256(data).hexdigest())
     assert (scan.total_lines, scan.eol) == lines_and_eol(text)
     assert (scan.bom, scan.encoding) == bom_of(data)
+    if text:
+        assert scan.last_line_at == len(data) - len(lines_of(text)[-1].encode(encoding))
 
 
 @given(texts.filter(bool), encodings, st.integers(1, 9), st.data())

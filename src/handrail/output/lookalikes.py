@@ -16,24 +16,27 @@ _WORDS = frozenset(
 _PASSWORD_KEYS = (b"pass", b"pwd", b"secr", b"cred")
 _FAKE = re.compile(
     rb"(?i)x{4}|example|placeholder|change[-_]?me|^your|[-_ <]your[-_ ]|dummy|redacted"
-    rb"|\.\.\.|\xe2\x80\xa6|insert[-_ ]|replace[-_ ]"
+    rb"|\.\.\.$|\xe2\x80\xa6|insert[-_ ]|replace[-_ ]"
     rb"|^(?:my|some|the|a|fake|mock|test|sample|demo)[-_ ][a-z_-]*$"
 )
 _TEMPLATE = re.compile(
-    rb"^(?:<.+>|\{.*\}|\[.*\]|\(.*\)|\^.*\$|![A-Za-z]+|&[a-z]+;.*|@[\w.]*[{(].*)$"
-    rb"|^(?:\$[A-Z_][A-Z0-9_]*|\$[a-z_]+(?:->?.*)?|\$[({].*|%[A-Za-z_]+%?)$"
-    rb"|\{\{|\$\{|\$\(|%\(|%s|\{[A-Za-z_][\w.]*\}|<[A-Za-z_ -]+>"
+    rb"^(?:<[\w .:|/-]+>|\{[\w .:|-]*\}|\[[\w .,-]*\]|\([\w .]*\)|\^[\[(].*\$|![A-Za-z]+|&[a-z]+;.*|%\w+%|%s)$"
+    rb"|^(?:\$[A-Z_][A-Z0-9_]*|\$[a-z_]+(?:->?.*)?|\$\{[A-Za-z_].*|\$\([a-z].*|@\w+[{(].*)$"
+    rb"|\{\{ ?[\w.]+|\$\{[A-Za-z_][^}]*\}|\$\([a-z][^)]*\)|%\([a-z_]+\)|[ :/]%s|\{[a-z_][a-z_.]+\}"
+    rb"|<[A-Za-z_ -]{3,}>|^ ?[+%,.)&]+ "
 )
 _PLACE = re.compile(
-    rb"(?:~|\.{1,2})?/(?:[A-Za-z.][a-z0-9._-]{0,24}/)+[\w.-]*$|[a-z+]+://|[A-Za-z]:\\"
+    rb"(?:~|\.{1,2})?/(?:[A-Za-z.][a-z0-9._-]{0,24}/)+[\w.-]*$|[a-z+]+://|[A-Za-z]:\\{1,2}[A-Za-z]{2}"
     rb"|[\w./-]+\.(?:json|ya?ml|toml|pem|txt|py|env|key|crt)$"
 )
 # Atomic groups: a word is taken one way only, so that no value takes long.
 _WORD = rb"(?>[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z]))"
-_WORDY = re.compile(rb"_*" + _WORD + rb"(?:[-_./:]?" + _WORD + rb")*[-_.:]?")
+_WORDY = re.compile(rb"_*" + _WORD + rb"(?:(?:[-_./]|::)?" + _WORD + rb")*[-_.:]?")
+_SNAKE = re.compile(rb"[a-z_][a-z0-9_]*|[A-Z_][A-Z0-9_]*|")
 _ONE_WORD = re.compile(rb"[a-z]+")
 _EXPRESSION = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)*[.!?]?")
-_CODE_START = re.compile(rb"[A-Za-z_$][\w$.:]*(?:\(|\[)")
+_CODE_START = re.compile(rb"([A-Za-z_][A-Za-z_.:]{3,})[\[(]")
+_TEXT_WORD = re.compile(rb"[\"'(]?(?:[A-Za-z]+(?:['-][A-Za-z]+)*|[0-9]+)[\"'),.;:!?]*")
 _KEY_BEFORE = re.compile(rb"[ \t]*(?:export[ \t]+|-[ \t]+)?[\"']?[\w.-]+[\"']?(?:=|:[ \t]*)")
 # A word that is neither an escape (`\n`) nor percent-encoded (`%3D`).
 _WORD_BEFORE = re.compile(rb"(?<!%)(?<!%[0-9A-Fa-f])[0-9A-Za-z+/_-](?<!\\[nrt])$")
@@ -71,7 +74,7 @@ def _is_embedded(kind: SecretKind, data: bytes, start: int) -> bool:
 
 def _harmless_quoted(data: bytes, match: int, start: int, end: int) -> bool:
     value = data[start:end]
-    if _PLACE.match(value) or value[:1] == b" ":
+    if _PLACE.match(value):
         return True
     if b" " in value:
         return _reads_like_text(value)
@@ -86,11 +89,11 @@ def _names_password(data: bytes, match: int) -> bool:
 
 def _reads_like_text(value: bytes) -> bool:
     """Tell a label or message from a passphrase: those have capitals, punctuation or small words."""
-    if any(48 <= byte < 58 for byte in value) and not value.endswith((b".", b"!", b"?")):
-        return False
     words = value.split()
+    if not all(map(_TEXT_WORD.fullmatch, words)):
+        return False
     small = {b"the", b"a", b"an", b"is", b"are", b"to", b"of", b"for", b"in", b"not", b"your", b"or", b"and", b"with"}
-    return value[:1].isupper() or value.endswith((b".", b"!", b"?", b":")) or any(word in small for word in words)
+    return value[:1].isupper() or value.endswith((b".", b"!", b"?", b":")) or not small.isdisjoint(words)
 
 
 def _harmless_bare(data: bytes, match: int, start: int, end: int) -> bool:
@@ -98,16 +101,15 @@ def _harmless_bare(data: bytes, match: int, start: int, end: int) -> bool:
     if _PLACE.match(value) or (value.isdigit() and not _names_password(data, match)):
         return True
     if _EXPRESSION.fullmatch(value) and (data[end : end + 1] in (b"(", b"[") or b"." in value or b"::" in value):
-        return data[end : end + 1] == b"(" or not any(map(_looks_random, re.split(rb"\.|::|->", value)))
+        return data[end : end + 1] == b"(" or all(map(_is_name, re.split(rb"\.|::|->", value)))
     if not _WORDY.fullmatch(value):
         return False
     return not (_ONE_WORD.fullmatch(value) and _is_whole_line(data, start, end))
 
 
-def _looks_random(word: bytes) -> bool:
-    """Tell whether a name is rather a random value: long, with digits between letters of both cases."""
-    groups = len(re.findall(rb"[0-9]+", word))
-    return len(word) >= 12 and groups >= 2 and word.lower() != word and b"_" not in word
+def _is_name(word: bytes) -> bool:
+    """Tell a name as people write it from a random value."""
+    return _SNAKE.fullmatch(word) is not None or _WORDY.fullmatch(word) is not None
 
 
 def _is_whole_line(data: bytes, start: int, end: int) -> bool:
@@ -118,12 +120,9 @@ def _is_whole_line(data: bytes, start: int, end: int) -> bool:
 
 def _harmless_env(data: bytes, _match: int, start: int, end: int) -> bool:
     value = data[start:end]
-    return _PLACE.match(value) is not None or _CODE_START.match(value) is not None or _is_call(data, start, end)
-
-
-def _is_call(data: bytes, start: int, end: int) -> bool:
-    value = data[start:end]
-    return b"." in value and _EXPRESSION.fullmatch(value) is not None and _WORDY.fullmatch(value) is not None
+    code = _CODE_START.match(value)
+    named = code[1] if code else value if b"." in value else b""
+    return _PLACE.match(value) is not None or _WORDY.fullmatch(named) is not None
 
 
 def _harmless_bearer(data: bytes, _match: int, start: int, end: int) -> bool:

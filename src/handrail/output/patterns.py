@@ -166,12 +166,12 @@ _PAIRS = (
     ),
     SecretKind(
         "option-secret",
-        r"(?i)--[a-z-]{0,20}(?:password|passwd|passphrase|token|secret|api-?key|access-key|secret-key)"
+        r"(?i)--(?:[a-z]{1,16}-){0,2}(?:password|passwd|passphrase|token|secret|api-?key|access-key|secret-key)"
         rf"""[= \t][ \t]{{0,2}}["']?(?P<secret>[0-9A-Za-z_+/.~!@#%^]{_FREE}{{5,}})""",
         ("-password", "-passwd", "-passphrase", "-token", "-secret", "-apikey", "-api-key", "-access-key"),
         "--api-key " + _MIXED[:24],
         "bare",
-        lead=24,
+        lead=40,
     ),
     _kind(
         "xml-secret",
@@ -196,7 +196,7 @@ _PAIRS = (
     ),
     _kind(
         "curl-user",
-        r"""(?:-u|--user)[ =]["']?[A-Za-z0-9_.@+-]{1,64}:(?P<secret>[^\x00-\x20"'`<>]{6,})""",
+        r"""(?:-u |--user[ =])["']?[A-Za-z0-9_.@+-]{1,64}:(?P<secret>[^\x00-\x20"'`<>]{6,})""",
         ("-u ", "--user"),
         "curl -u me:" + _MIXED[:12],
         "bare",

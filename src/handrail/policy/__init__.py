@@ -1,9 +1,9 @@
 """`decide(touches, world) -> Verdict`: pure, one file per source.
 
-    builtin, confine, enablement, skills   deny, and only deny
-    rules                                  the operator's: the strictest that matches
-    defaults                               only where no rule matches
-    grants                                 lift ask, never deny
+builtin, confine, enablement, skills   deny, and only deny
+rules                                  the operator's: the strictest that matches
+defaults                               only where no rule matches
+grants                                 lift ask, never deny
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import replace
 
 from handrail.policy import builtin, confine, defaults, enablement, grants, rules, skills
 from handrail.policy.world import ToolFacts, World
-from handrail.words import Decision, Exclusion, Finding, Touch, TouchKind, Verdict
+from handrail.words import Decision, Exclusion, Finding, How, Touch, TouchKind, Verdict
 
 __all__ = ["ToolFacts", "World", "decide"]
 
 
 def decide(touches: Sequence[Touch], world: World) -> Verdict:
     """Judge a call: the strictest finding over all touches wins; silence denies."""
-    bulk = sum([_files_changed(touch) for touch in touches]) > world.bulk_files
+    bulk = defaults.files_changed(touches) > world.bulk_files
     found = []
-    for index, touch in enumerate(touches):
+    for index, touch in enumerate(_with_what_is_moved(touches)):
         about = _findings(touch, world, bulk=bulk)
         found += about if index == 0 else [replace(finding, touch=index) for finding in about]
     if not found:
@@ -37,7 +37,7 @@ def decide(touches: Sequence[Touch], world: World) -> Verdict:
     return Verdict(
         decision=decision,
         findings=tuple(found),
-        excluded=tuple(_excluded(touches, world)) if any([touch.deep for touch in touches]) else (),
+        excluded=tuple(_excluded(touches, world)),
         scope=grants.widest(touches, world),
         grant=grant.id if grant is not None else None,
     )
@@ -60,6 +60,26 @@ def _findings(touch: Touch, world: World, *, bulk: bool) -> list[Finding]:
     return found
 
 
+def _with_what_is_moved(touches: Sequence[Touch]) -> Sequence[Touch]:
+    """A moved folder brings all that lies in it to its target, so the target is judged for that, too."""
+    moved = [touch for touch in touches if touch.how is How.MOVE and touch.below and touch.place is not None]
+    if not moved:
+        return touches
+    return [_receiving(touch, moved) if touch.kind is TouchKind.FS_WRITE else touch for touch in touches]
+
+
+def _receiving(touch: Touch, moved: Sequence[Touch]) -> Touch:
+    if touch.place is None:
+        return touch
+    brought = [
+        f"{touch.place.path}{path[len(source.place.path) :]}"
+        for source in moved
+        if source.place is not None
+        for path in source.below or ()
+    ]
+    return replace(touch, deep=True, below=(*(touch.below or ()), *brought))
+
+
 def _excluded(touches: Sequence[Touch], world: World) -> Iterator[Exclusion]:
     for touch in touches:
         if touch.deep and touch.place is not None and touch.kind is TouchKind.FS_READ:
@@ -77,9 +97,3 @@ def _protected(touch: Touch, world: World) -> Iterator[Exclusion]:
         if not pattern.startswith("!"):
             later = tuple(item[1:] for item in world.protected[index + 1 :] if item.startswith("!"))
             yield Exclusion(pattern, "defaults.protected", except_for=(*later, *lifted))
-
-
-def _files_changed(touch: Touch) -> int:
-    if touch.kind is not TouchKind.FS_WRITE and touch.kind is not TouchKind.FS_DELETE:
-        return 0
-    return 1 + len(touch.below or ())

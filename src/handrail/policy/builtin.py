@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from handrail.policy.patterns import host_and_port, literal, machine_path, protects
 from handrail.policy.world import World
-from handrail.words import Decision, Exclusion, Finding, PlaceKind, Root, Touch, TouchKind
+from handrail.words import Decision, Exclusion, Finding, How, PlaceKind, Root, Touch, TouchKind
 
 KEY_MATERIAL = (
     ".ssh",
@@ -103,7 +103,7 @@ def _changed(absolute: str, touch: Touch, world: World) -> Iterator[Finding]:
     assert place is not None
     if place.path == "" or any(root.path.startswith(f"{absolute}/") for root in world.roots):
         yield _deny("builtin.root", f"{touch.shown} is a root or holds one, and is never replaced, moved or deleted")
-    if touch.deep and touch.below is None and place.kind is PlaceKind.DIRECTORY:
+    if (touch.deep or touch.how is How.MOVE) and touch.below is None and place.kind is PlaceKind.DIRECTORY:
         yield _deny("builtin.unseen", f"what lies below {touch.shown} is not known, so it cannot be judged")
     yield from _planted(absolute, touch.shown)
     for path in touch.below or ():

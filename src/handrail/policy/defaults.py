@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from handrail.policy.patterns import protects
 from handrail.policy.world import World
 from handrail.words import Decision, Finding, How, PlaceKind, Risk, Touch, TouchKind
@@ -37,42 +39,51 @@ def finding(touch: Touch, world: World, *, bulk: bool) -> Finding:
     """The default for one touch: the strictest that applies."""
     if touch.place is not None:
         if pattern := _protected(touch, world):
-            return _says("protected", Decision.DENY, f"{touch.shown} is protected ({pattern})", world, "PATH_PROTECTED")
+            why, where = f"{touch.shown} is protected ({pattern})", world.origins.get("workspace.protected", "")
+            return Finding("defaults", "defaults.protected", Decision.DENY, why, where, code="PATH_PROTECTED")
         return _file(touch, world, bulk=bulk)
     if touch.kind is TouchKind.NET_CONNECT and not touch.unsafe:
-        return _says("allowed-host", Decision.ALLOW, "reading from an allowed host", world)
+        return _says("allowed-host", Decision.ALLOW, "reading from an allowed host")
     if touch.kind is TouchKind.TOOL_USE and world.tool.risk is Risk.LOW:
-        return _says("low-risk", Decision.ALLOW, "a low-risk tool", world)
-    return _says("asks", Decision.ASK, f"{touch.kind} asks unless a rule allows it", world)
+        return _says("low-risk", Decision.ALLOW, "a low-risk tool")
+    return _says("asks", Decision.ASK, f"{touch.kind} asks unless a rule allows it")
+
+
+def files_changed(touches: Sequence[Touch]) -> int:
+    """How many files and folders a call would write, delete or move."""
+    count = 0
+    for touch in touches:
+        if touch.kind is TouchKind.FS_WRITE or touch.kind is TouchKind.FS_DELETE:
+            count += 1 + len(touch.below or ())
+    return count
 
 
 def _file(touch: Touch, world: World, *, bulk: bool) -> Finding:
     assert touch.place is not None
     if touch.kind is TouchKind.FS_READ:
-        return _says("workspace-read", Decision.ALLOW, "reading beneath a root", world)
+        return _says("workspace-read", Decision.ALLOW, "reading beneath a root")
     if touch.how is How.UNDO and world.tool.internal:
-        return _says("undo", Decision.ALLOW, "putting back what a recorded call changed", world)
+        return _says("undo", Decision.ALLOW, "putting back what a recorded call changed")
     if any(protects(RUNS_PROGRAMS, path) for path in (touch.place.path, *(touch.below or ()))):
-        return _says("runs-programs", Decision.ASK, f"{touch.shown} makes programs run outside the sandbox", world)
+        return _says("runs-programs", Decision.ASK, f"{touch.shown} makes programs run outside the sandbox")
     if bulk:
-        return _says("bulk", Decision.ASK, f"the call changes more than {world.bulk_files} files", world)
+        return _says("bulk", Decision.ASK, f"the call changes more than {world.bulk_files} files")
     if touch.place.size > world.max_undo_bytes and touch.place.kind is PlaceKind.FILE:
-        return _says("too-large-to-undo", Decision.ASK, f"{touch.shown} is too large to be put back", world)
+        return _says("too-large-to-undo", Decision.ASK, f"{touch.shown} is too large to be put back")
     if touch.kind is TouchKind.FS_DELETE and touch.how is not How.MOVE:
-        return _says("delete", Decision.ASK, "deleting is for people to confirm", world)
+        return _says("delete", Decision.ASK, "deleting is for people to confirm")
     if touch.how is How.REPLACE and touch.place.kind is not PlaceKind.MISSING:
-        return _says("overwrite", Decision.ASK, f"{touch.shown} exists and would be replaced", world)
-    return _says("workspace-write", Decision.ALLOW, "writing beneath a write root, undoable", world)
+        return _says("overwrite", Decision.ASK, f"{touch.shown} exists and would be replaced")
+    return _says("workspace-write", Decision.ALLOW, "writing beneath a write root, undoable")
 
 
 def _protected(touch: Touch, world: World) -> str | None:
     assert touch.place is not None
-    for path in (touch.place.path, *(touch.below or ())):
-        if pattern := protects(world.protected, path):
-            return pattern
-    return None
+    if touch.below is None:
+        return protects(world.protected, touch.place.path)
+    found = (protects(world.protected, path) for path in (touch.place.path, *touch.below))
+    return next((pattern for pattern in found if pattern), None)
 
 
-def _says(rule: str, decision: Decision, why: str, world: World, code: str = "POLICY_DENIED") -> Finding:
-    where = world.origins.get("workspace.protected", "") if rule == "protected" else ""
-    return Finding("defaults", f"defaults.{rule}", decision, why, where, code=code)
+def _says(rule: str, decision: Decision, why: str) -> Finding:
+    return Finding("defaults", f"defaults.{rule}", decision, why)

@@ -27,19 +27,20 @@ def covers(grant: Grant, touches: Sequence[Touch], world: World) -> bool:
         return grant.digest == world.digest != ""
     if grant.scope is Scope.NONE or (grant.scope is Scope.RUN and grant.run_id != world.run_id):
         return False
-    return all(
-        # A root is shown with a slash at its end, which in a pattern would mean all that lies below.
-        any(kind == touch.kind and path_matches(target.rstrip("/"), touch.shown.rstrip("/")) for kind, target in grant.touches)
-        for touch in touches
-    )
+    return all(any(_fits(kind, target, touch) for kind, target in grant.touches) for touch in touches)
 
 
 def widest(touches: Sequence[Touch], world: World) -> Scope:
     """The widest scope that may be granted for a call."""
     if any(touch.kind in ONLY_ONCE and not _moved(touch) for touch in touches):
-        return Scope.CALL
+        return min(Scope.CALL, world.max_scope)
     return world.max_scope
 
 
 def _moved(touch: Touch) -> bool:
     return touch.how == "move" and not touch.deep
+
+
+def _fits(kind: str, target: str, touch: Touch) -> bool:
+    # A root is shown with a slash at its end, which in a pattern would mean all that lies below.
+    return kind == touch.kind and path_matches(target.rstrip("/"), touch.shown.rstrip("/"))

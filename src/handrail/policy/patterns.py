@@ -139,7 +139,7 @@ def name_matches(pattern: str, path: str) -> bool:
 
 def protects(patterns: tuple[str, ...], path: str) -> str | None:
     """The first protecting pattern that covers a path, unless a later `!pattern` takes it back."""
-    if _any_name(patterns).match(path) is None:
+    if _any_name(patterns).search(f"/{path}") is None:
         return None
     found: str | None = None
     for pattern in patterns:
@@ -199,7 +199,7 @@ def _name_regex(pattern: str) -> re.Pattern[str]:
 def _any_name(patterns: tuple[str, ...]) -> re.Pattern[str]:
     """Fit every path that one of many names could cover."""
     every = "|".join(_translated(pattern.strip("/")) for pattern in patterns if not pattern.startswith("!"))
-    return re.compile(f"(?s:(?:[^/]*/)*?(?:{every or '(?!)'})(?:/|\\Z))", re.IGNORECASE)
+    return re.compile(f"(?s:/(?:{every or '(?!)'})(?:/|\\Z))", re.IGNORECASE)
 
 
 # ── hosts and commands ───────────────────────────────────────────────────────────────────────

@@ -77,9 +77,10 @@ def exclusions(touch: Touch, world: World) -> Iterator[Exclusion]:
     A rule that covers the whole folder is not among them: it has denied the call, or a person has been asked.
     """
     for rule in world.rules:
-        if rule.target is not None and applies(rule, touch, world) and _restricts_below(rule, touch):
-            if not reaches(rule, touch):
-                yield Exclusion(f"/{rule.target}", rule.id, any_case=False)
+        if not applies(rule, touch, world) or reaches(rule, touch):
+            continue
+        if rule.target is not None and _restricts_below(rule, touch):
+            yield Exclusion(f"/{rule.target}", rule.id, any_case=False)
 
 
 def allowed_patterns(touch: Touch, world: World) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from handrail.words import Grant, Mode, Risk, Root, Scope
+from handrail.words import Grant, Mode, Risk, Root, Scope, Touch
 
 if TYPE_CHECKING:
     from handrail.policy.rules import Rule
@@ -22,6 +22,7 @@ class ToolFacts:
     ask_first: bool = False  # enabled only by its own name
     given: bool = False  # handed in by the program that opened the runtime
     internal: bool = False  # serves people (undo); no model is offered it
+    states: tuple[Touch, ...] = ()  # what its calls may touch, without targets; for showing policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class Lines:
         return self.found.get(path, 0)
 
     def _line(self) -> int:
-        return bisect_right(self._ends, self._at - 1) + 1
+        return bisect_right(self._ends, self._at) + 1
 
     def _document(self) -> None:
         prefix: Path = ()

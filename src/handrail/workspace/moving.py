@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from handrail.errors import Code, Problem
 from handrail.words import Change, Place, PlaceKind
-from handrail.workspace import folders, names
+from handrail.workspace import names
 from handrail.workspace.access import READ, Access, problem_of
 from handrail.workspace.beneath import FOLDER, HANDLE
-from handrail.workspace.folders import Record
+from handrail.workspace.folders import Made, Record
 from handrail.workspace.reading import CHUNK, digest
 from handrail.workspace.resolve import kind_of
 from handrail.workspace.standing import (
@@ -68,16 +68,22 @@ def move(
     """
     _check_ends(source, target)
     opened: list[int] = []
+    made = Made(access, target)
+
+    def noted(change: Change) -> None:
+        made.settle(record)
+        record(change)
+
     try:
         start = _open_source(access, source, opened)
         load = _lift(start, source.shown in ours, opened, brake)
-        end = _open_target(access, target, record, opened)
+        end = _open_target(access, target, made, opened)
         standing = _standing(end, load, overwrite=overwrite, ours=target.shown in ours, opened=opened, brake=brake)
         brake.check()
         if standing is None:
-            _move_to_free(start, end, load, record)
+            _move_to_free(start, end, load, noted)
         else:
-            _move_over(access, start, end, load, standing, record)
+            _move_over(access, start, end, load, standing, noted)
         sync_folder(end.folder, target)
         sync_folder(start.folder, source)
     except OSError as error:
@@ -85,6 +91,7 @@ def move(
     finally:
         for fd in opened:
             os.close(fd)
+        made.take_back(record)
 
 
 def _check_ends(source: Place, target: Place) -> None:
@@ -103,12 +110,12 @@ def _open_source(access: Access, place: Place, opened: list[int]) -> End:
     return End(place, folder, name)
 
 
-def _open_target(access: Access, place: Place, record: Record, opened: list[int]) -> End:
+def _open_target(access: Access, place: Place, made: Made, opened: list[int]) -> End:
     path, _, name = place.path.rpartition("/")
     try:
         folder = access.open_beneath(access.roots.handle(place.root), path, FOLDER, 0)
     except FileNotFoundError:
-        folder = folders.enter(access, place, path, record)
+        folder = made.enter(path)
     except OSError as error:
         raise problem_of(error, place, "written") from None
     opened.append(folder)

@@ -50,10 +50,12 @@ def _put_back(access: Access, place: Place, change: Change, data: bytes | None, 
 def _link_again(access: Access, place: Place, change: Change, record: Record, brake: Brake) -> None:
     assert change.link is not None
     folder_path, _, name = place.path.rpartition("/")
-    folder = folders.enter(access, place, folder_path, record)
+    made = folders.Made(access, place)
+    folder = made.enter(folder_path)
     try:
         brake.check()
         os.symlink(change.link, name, dir_fd=folder)
+        made.settle(record)
         record(Change(place.shown, "create", link=change.link))
         sync_folder(folder, place)
     except FileExistsError:
@@ -62,6 +64,7 @@ def _link_again(access: Access, place: Place, change: Change, record: Record, br
         raise problem_of(error, place, "restored") from None
     finally:
         os.close(folder)
+        made.take_back(record)
 
 
 def _remove_made(access: Access, place: Place, record: Record) -> None:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from handrail.errors import Code, Problem
 from handrail.words import Change, Place, PlaceKind
-from handrail.workspace import folders, names
+from handrail.workspace import names
 from handrail.workspace.access import Access, not_a_file, problem_of
 from handrail.workspace.beneath import FOLDER
-from handrail.workspace.folders import Record
+from handrail.workspace.folders import Made, Record
 from handrail.workspace.standing import (
     KEPT_MODE,
     NEW,
@@ -52,7 +52,7 @@ class Writing:
     """One write under way: prepare, sync, install, finish; then close, whatever happened."""
 
     __slots__ = (
-        "_access", "_fd", "_folder", "_identity", "_name", "_order", "_record", "_standing", "_temporary",
+        "_access", "_fd", "_folder", "_identity", "_made", "_name", "_order", "_record", "_standing", "_temporary",
         "brake", "change", "place",
     )  # fmt: skip
 
@@ -62,6 +62,7 @@ class Writing:
         self._folder = self._fd = -1
         self._name = self._temporary = ""
         self._identity = (0, 0)
+        self._made = Made(access, place)
         self._standing: Standing | None = None
         self.change: Change | None = None
 
@@ -111,6 +112,7 @@ class Writing:
             replace(self._folder, self._temporary, self._name, standing, self._identity, self.place)
         self._temporary = ""
         self.change = change
+        self._made.settle(self._record)
         self._record(change)
 
     def finish(self) -> None:
@@ -118,7 +120,7 @@ class Writing:
         sync_folder(self._folder, self.place)
 
     def close(self) -> None:
-        """Let everything go; a temporary file of ours goes with it."""
+        """Let everything go; a temporary file, and folders made for nothing, go with it."""
         if self._fd >= 0:
             os.close(self._fd)
         if self._temporary and self._folder >= 0:
@@ -129,6 +131,7 @@ class Writing:
             os.close(self._folder)
         self._fd = self._folder = -1
         self._standing = None
+        self._made.take_back(self._record)
 
     def _open_folder(self) -> None:
         place = self.place
@@ -142,7 +145,7 @@ class Writing:
                 shown = place.root.shown(folder)
                 text = f"The folder {shown} does not exist; mkdirs makes it."
                 raise Problem(Code.NOT_FOUND, text, path=shown) from None
-            self._folder = folders.enter(self._access, place, folder, self._record)
+            self._folder = self._made.enter(folder)
         _sweep_once(self._folder)
 
     def _take_name(self) -> None:

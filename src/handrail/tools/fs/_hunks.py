@@ -212,7 +212,7 @@ def _woven(lines: list[str], placed: list[Placed]) -> str:
     for item in placed:
         parts += lines[at : item.start]
         if item.start == len(lines) and parts and not ending_of(parts[-1]):
-            parts[-1] += _ending(lines, item.start)
+            parts[-1] += _ending(lines, item.start) or "\n"
         parts += _written(lines, item)
         at = item.end
     return "".join(parts + lines[at:])
@@ -230,11 +230,11 @@ def _written(lines: list[str], item: Placed) -> list[str]:
         if sign == " ":
             parts.append(lines[at])
         at += 1
-    return _ended(parts, lines, item, default)
+    return _ended(parts, lines, item, default or "\n")
 
 
 def _added(text: str, item: Placed, ending: str) -> str:
-    if item.level == "exact" and item.hunk.old:
+    if not ending or (item.level == "exact" and item.hunk.old):
         return f"{text}\n"  # the patch and the file agree to the byte, carriage returns included
     body = text.removesuffix("\r")
     if body.strip():
@@ -261,8 +261,8 @@ def _ended(parts: list[str], lines: list[str], item: Placed, ending: str) -> lis
 
 
 def _ending(lines: list[str], start: int) -> str:
-    """The ending at a place: of the line there, or of the nearest before or after it."""
+    """The ending at a place: of the line there, or of the nearest before or after it; empty where there is none."""
     for line in [*lines[start : start + 1], *reversed(lines[max(0, start - 50) : start]), *lines[start : start + 50]]:
         if ending := ending_of(line):
             return ending
-    return "\n"
+    return ""

@@ -111,20 +111,30 @@ def _window(text: str, facts: Facts, want: Want, show: Show) -> Window:
 
 async def _far_window(stream: Stream, scan: Scan, facts: Facts, want: Want, show: Show) -> Window:
     if want.tail is not None:
-        start = max(len(scan.bom), scan.bytes - _SPAN)
-        text = _decoded(await stream.read_at(start, _SPAN), start, facts, show)
-        at, shown = tail_start(text, want.tail, show.limits, show.path)
-        return Window(text, at, facts.total_lines - shown + 1, 1, True)
+        return await _far_tail(stream, scan, facts, want.tail, show)
     _check_offset(want, facts, show)
     if scan.position is None:
         _check_column(want, scan.line_chars or 0, show)
-    position = scan.position or len(scan.bom)
-    start = max(len(scan.bom), position - 4 * CONTEXT)
+    return await _window_at(stream, scan.position or len(scan.bom), want.offset, want.column or 1, facts, show)
+
+
+async def _far_tail(stream: Stream, scan: Scan, facts: Facts, count: int, show: Show) -> Window:
+    start = max(len(scan.bom), scan.bytes - _SPAN)
+    text = _decoded(await stream.read_at(start, _SPAN), start, facts, show)
+    # What stands before the first ending may be the end of a longer line.
+    torn = 0 if start == len(scan.bom) else len(lines_of(text)[0])
+    if torn == len(text):
+        return await _window_at(stream, scan.last_line_at, facts.total_lines, 1, facts, show)
+    at, shown = tail_start(text[torn:], count, show.limits, show.path)
+    return Window(text, torn + at, facts.total_lines - shown + 1, 1, True)
+
+
+async def _window_at(stream: Stream, position: int, line: int, column: int, facts: Facts, show: Show) -> Window:
+    start = max(len(facts.bom), position - 4 * CONTEXT)
     data = await stream.read_at(start, position - start + _SPAN)
     before = _decoded(data[: position - start], start, facts, show)
     after = _decoded(data[position - start :], position, facts, show)
-    ends = start + len(data) >= scan.bytes
-    return Window(before + after, len(before), want.offset, want.column or 1, ends)
+    return Window(before + after, len(before), line, column, start + len(data) >= facts.size)
 
 
 def _decoded(data: bytes, at: int, facts: Facts, show: Show) -> str:

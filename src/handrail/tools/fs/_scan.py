@@ -7,7 +7,7 @@ import hashlib
 import re
 from itertools import islice
 
-from ._text import bad_encoding, bom_of, eol_name
+from ._text import bad_encoding, bom_of, ending_of, eol_name
 
 _ENDING = re.compile(r"\r\n|\r|\n")
 
@@ -20,11 +20,13 @@ class Scan:
         self.bytes = 0
         self.position: int | None = None  # the byte where `column` of `line` stands
         self.line_chars: int | None = None  # characters of `line`, where `column` is past its end
+        self.last_line_at = len(self.bom)  # the byte where the last line starts
         self._shown = shown
         self._hash = hashlib.sha256()
         self._decoder = codecs.getincrementaldecoder(self.encoding)("strict")
         self._width = len("\r".encode(self.encoding))
         self._carry = ""  # a trailing \r, which may be half of an ending
+        self._taken = 0  # bytes whose characters were taken in
         self._lf = self._crlf = self._cr = 0
         self._in_line = False  # something stands after the last ending
         self._line, self._column = line, column
@@ -75,14 +77,25 @@ class Scan:
         base -= self._width * len(self._carry)
         self._carry = "\r" if text.endswith("\r") and not last else ""
         text = text.removesuffix(self._carry) if self._carry else text
-        if self.position is None and self.line_chars is None:
-            self._seek(text, base, last)
+        self._taken = self.bytes - len(self._decoder.getstate()[0]) - self._width * len(self._carry)
+        if not text and not last:
+            return
         pairs = text.count("\r\n") if "\r" in text else 0
-        self._lf += text.count("\n") - pairs
-        self._cr += text.count("\r") - pairs
-        self._crlf += pairs
+        lf, cr = text.count("\n") - pairs, (text.count("\r") if "\r" in text else 0) - pairs
+        if self.position is None and self.line_chars is None and self._line - 1 <= self.ended + lf + cr + pairs:
+            self._seek(text, base, last)
+        self._lf, self._cr, self._crlf = self._lf + lf, self._cr + cr, self._crlf + pairs
         if text:
-            self._in_line = not text.endswith(("\n", "\r"))
+            self._note_last_line(text, base)
+
+    def _note_last_line(self, text: str, base: int) -> None:
+        if not self._in_line:
+            self.last_line_at = base
+        ending = len(ending_of(text))
+        start = max(text.rfind("\n", 0, len(text) - ending), text.rfind("\r", 0, len(text) - ending)) + 1
+        if start:
+            self.last_line_at = self._taken - len(text[start:].encode(self.encoding))
+        self._in_line = not ending
 
     def _seek(self, text: str, base: int, last: bool) -> None:
         start = 0

@@ -35,6 +35,16 @@ class Undone:
     calls: list[str]
 
 
+_BACK = {
+    "create": "removed",
+    "replace": "put back",
+    "delete": "put back",
+    "move": "moved back",
+    "mkdir": "removed folder",
+    "rmdir": "made folder",
+}
+
+
 def undo_touches(args: Mapping[str, Any]) -> Sequence[Touch]:
     """Every path that a step back changes."""
     touches = []
@@ -68,7 +78,8 @@ async def undo_changes(
         change = Change(step.path, step.op, step.before, step.after, step.mode, step.source, step.link)
         await files.restore(place, change, image)
     undone = Undone([step.path for step in steps], list(dict.fromkeys(step.call for step in steps)))
-    return Answer(undone, summary=f"Took back {len(steps)} change(s) of {len(undone.calls)} call(s)")
+    summary = f"Took back {len(steps)} change(s) of {len(undone.calls)} call(s)"
+    return Answer(undone, summary, "\n".join([summary, *(f"{_BACK[step.op]} {step.path}" for step in steps)]))
 
 
 async def _check_all(files: Workspace, places: Places, steps: Sequence[Restore]) -> None:

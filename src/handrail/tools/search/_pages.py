@@ -25,7 +25,7 @@ def safe_texts(hits: Sequence[Hit], secrets: Secrets) -> list[str]:
     """Hide in each line what would be hidden in its whole file; one look at all of them where nothing is suspicious."""
     texts = [hit.text for hit in hits]
     together = "\n".join(texts)
-    if secrets.text(together) == together and not any([hit.before or hit.after for hit in hits]):
+    if secrets.text(together) == together and not any(hit.before or hit.after for hit in hits):
         return texts
     return [_safe(hit, secrets) for hit in hits]
 
@@ -39,7 +39,7 @@ def lined(hits: Sequence[Hit], texts: Sequence[str], names: Sequence[str], limit
     """Write lines below the name of their file: `12:` for a match, `12-` for context."""
     lines: list[str] = []
     ends: list[int] = []  # how many lines there are when a hit is written
-    gaps = not all([hit.is_match for hit in hits])
+    gaps = not all(hit.is_match for hit in hits)
     last_name, last_line = "", 0
     for hit, text, name in zip(hits, texts, names, strict=True):
         if name != last_name:

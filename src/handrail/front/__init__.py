@@ -1,0 +1,1 @@
+"""Front ends: translate in, call, translate out. Nothing is decided here."""
