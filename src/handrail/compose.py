@@ -314,8 +314,7 @@ def _roots(settings: Settings, workspace: Path, folder: RunFolder) -> tuple[Root
 def _own_paths(ground: Ground) -> tuple[str, ...]:
     """Handrail's own folders and settings files: out of every tool's reach."""
     folders = [paths.state_dir(), paths.config_dir(), paths.cache_dir(), ground.folder.path.parent]
-    if isinstance(ground.options.config, Path):
-        folders.append(ground.options.config)
+    folders += [Path(file.path) for file in ground.loaded.files if file.layer != "project"]
     return tuple(dict.fromkeys(os.path.realpath(folder) for folder in folders))
 
 

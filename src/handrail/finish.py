@@ -15,7 +15,7 @@ from handrail.output.bound import Bounds, bound
 from handrail.output.redact import MARK, Redactor, secret_name
 from handrail.ports import Spill
 from handrail.step import Step
-from handrail.words import Answer, Decision, ErrorInfo, Evidence, Json, Outcome, Ref, Status, Truncation
+from handrail.words import Answer, ErrorInfo, Evidence, Json, Outcome, Ref, Status, Truncation
 
 _POLICY = "policy"
 
@@ -43,22 +43,24 @@ class Finisher:
 
     def finished(self, step: Step, result: Any, now: float) -> Outcome:
         """The outcome of a tool that ended well."""
-        tool, verdict, files = step.tool, step.verdict, step.files
-        assert tool is not None and verdict is not None and files is not None
-        answer = result if isinstance(result, Answer) else Answer(result)
+        tool, judged, files, grant = step.tool, step.judged, step.files, step.grant
+        assert tool is not None and judged is not None and files is not None
+        answer = result if result.__class__ is Answer else Answer(result)
         data = tool.shape.result(answer.data)
         summary, content = answer.summary, answer.content
         if content is None:
             content = orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
         # A tool that shows part of a whole has hidden what it had to by itself.
         size, redacted = self._scan(summary, content, data), MARK in content
+        evidence, truncation, refs, warnings = answer.evidence, answer.truncation, answer.refs, answer.warnings
+        if step.warnings:
+            warnings = step.warnings + warnings
         if size < 0:
             redacted = True
             summary, content, data = self._redactor.text(summary), self._redactor.text(content), self.hidden(data)
-            answer = replace(answer, evidence=tuple(_hidden(item, self._redactor) for item in answer.evidence))
+            evidence = tuple(_hidden(item, self._redactor) for item in evidence)
             size = len(content) + len(orjson.dumps(data))
         cut = bound(content, self._bounds)
-        truncation, refs, warnings = answer.truncation, answer.refs, step.warnings + answer.warnings
         if cut is not None:
             content, truncation, refs = self._spilled(content, cut, truncation, refs)
         if size * 2 > tool.max_bytes and len(encoded := orjson.dumps(data)) > tool.max_bytes:
@@ -66,25 +68,25 @@ class Finisher:
             warnings = (*warnings, f"`data` is over {tool.max_bytes} bytes and kept as {refs[-1].ref}")
             data = None
         return Outcome(
-            call_id=step.id,
-            tool=tool.name,
-            version=tool.version,
-            status=Status.OK,
-            summary=summary,
-            content=content,
-            data=data,
-            error=None,
-            evidence=answer.evidence or (_evidence(step, content),),
-            changes=tuple(files.changes),
-            commands=answer.commands,
-            refs=refs,
-            truncation=truncation,
-            redacted=redacted,
-            decision=verdict.decision.word if step.grant is None else "ask",
-            scope="none" if step.grant is None else step.grant.scope.word,
-            rules=_rules(step),
-            warnings=warnings,
-            duration_ms=round((now - step.began) * 1000, 3),
+            step.id,
+            tool.name,
+            tool.version,
+            Status.OK,
+            summary,
+            content,
+            data,
+            None,
+            evidence or (_evidence(step, content),),
+            tuple(files.changes),
+            answer.commands,
+            refs,
+            truncation,
+            redacted,
+            judged.decision if grant is None else "ask",
+            "none" if grant is None else grant.scope.word,
+            judged.rules,
+            warnings,
+            round((now - step.began) * 1000, 3),
         )
 
     def failed(self, step: Step, problem: Problem, now: float) -> Outcome:
@@ -120,31 +122,37 @@ class Finisher:
     def _scan(self, summary: str, content: str, data: Json) -> int:
         """The size of an answer in characters, or -1 when something in it must be hidden."""
         texts = [summary, content]
-        if not self._gather(data, content, texts):
+        if data.__class__ is str:
+            texts.append(data)
+        elif data.__class__ in _HOLDERS and not self._gather(data, content, texts):
             return -1
         whole = "\n".join(texts)
         return len(whole) if self._redactor.clean(whole) else -1
 
     def _gather(self, value: Json, content: str, texts: list[str]) -> bool:
         """Collect every text in a value; False when a name in it marks its value as secret."""
-        if isinstance(value, str):
-            if value != content:
-                texts.append(value)
-        elif isinstance(value, dict):
+        if value.__class__ is dict:
             names = tuple(value)
             plain = self._plain_shapes.get(names)
             if plain is None:
-                plain = self._redactor.clean("\n".join(names)) and not any(map(secret_name, names))
-                if len(self._plain_shapes) < 1000:
-                    self._plain_shapes[names] = plain
+                plain = self._learn(names)
             if not plain:
                 return False
-            for item in value.values():
-                if item.__class__ in _TEXTUAL and not self._gather(item, content, texts):
-                    return False
-        elif isinstance(value, list):
-            return all(self._gather(item, content, texts) for item in value if item.__class__ in _TEXTUAL)
+            value = value.values()
+        for item in value:
+            if item.__class__ is str:
+                if item is not content and item != content:
+                    texts.append(item)
+            elif item.__class__ in _HOLDERS and not self._gather(item, content, texts):
+                return False
         return True
+
+    def _learn(self, names: tuple[str, ...]) -> bool:
+        """Whether none of an object's names hides its value or must itself be hidden."""
+        plain = self._redactor.clean("\n".join(names)) and not any(map(secret_name, names))
+        if len(self._plain_shapes) < 1000:
+            self._plain_shapes[names] = plain
+        return plain
 
     def _spilled(
         self, content: str, cut: Any, truncation: Truncation | None, refs: tuple[Ref, ...]
@@ -161,7 +169,7 @@ class Finisher:
         return f"{cut.text.rstrip(chr(10))}\n{notice}", shown, (*refs, ref)
 
 
-_TEXTUAL = (str, dict, list)
+_HOLDERS = (dict, list)
 
 
 def _hidden(item: Evidence, redactor: Redactor) -> Evidence:
@@ -178,16 +186,13 @@ def _sha256(text: str) -> str:
 
 
 def _rules(step: Step) -> tuple[str, ...]:
-    if step.verdict is None:
-        return ()
-    findings = step.verdict.findings
-    return (findings[0].rule,) if len(findings) == 1 else tuple(dict.fromkeys(finding.rule for finding in findings))
+    return step.judged.rules if step.judged is not None else ()
 
 
 def _decision(step: Step) -> str:
     if step.grant is not None:
         return "ask"
-    return (step.verdict.decision if step.verdict is not None else Decision.DENY).word
+    return step.judged.decision if step.judged is not None else "deny"
 
 
 def _told(code: Code, message: str, details: Any, next_call: Any) -> str:

@@ -89,7 +89,7 @@ class Kernel:
             tool = self.prepare(step)
             if call.idempotency_key is not None and (stored := await self._stored(step)) is not None:
                 return stored
-            self._limits.admit(tool.name, step.args_json, step.began)
+            self._limits.admit(tool.name, (tool.name, step.args_json), step.began)
             if self._judge(step) is not Decision.ALLOW:
                 await self._approving.ask(step)
             if step.changing or self._slots:
@@ -199,7 +199,8 @@ class Kernel:
         if judged is None or step.changing or not plain or not _same_places(judged.touches, touches):
             verdict = decide(touches, self.world(step))
             fields = self._told(record.verdict_fields(touches, verdict, self.parts.policy_digest))
-            judged = Judged(touches, verdict, fields)
+            rules = tuple(dict.fromkeys([finding.rule for finding in verdict.findings]))
+            judged = Judged(touches, verdict, verdict.decision.word, rules, fields)
             if plain and not step.changing:
                 question.judged = judged
         step.verdict, step.judged = judged.verdict, judged
@@ -323,11 +324,7 @@ class Kernel:
         if call.id or call.trace_id or call.parent or call.idempotency_key is not None or step.grant is not None:
             return self._start_fields(step)
         if judged.started is None:
-            started = orjson.Fragment(orjson.dumps(self._start_fields(step)))
-            judged = Judged(judged.touches, judged.verdict, judged.fields, started)
-            assert step.question is not None
-            if step.question.judged is step.judged:
-                step.question.judged = judged
+            judged.started = orjson.Fragment(orjson.dumps(self._start_fields(step)))
         return judged.started
 
     def _start_fields(self, step: Step) -> dict[str, Any]:
@@ -365,21 +362,24 @@ class Kernel:
         return outcome
 
     def _end(self, kind: str, step: Step, outcome: Outcome, effect: str) -> None:
+        """Write down how a call ended, and count what it used."""
+        call = step.call
         fields = record.end_fields(outcome, effect)
-        fields["trace_id"] = step.call.trace_id or self.parts.trace_id
+        fields["trace_id"] = call.trace_id or self.parts.trace_id
         if step.started:
             self._count(step, outcome, fields)
         else:
             fields = self._start_fields(step) | fields | {"started": False}
             self._limits.released(step.name)
-        if step.call.idempotency_key is not None and step.started:
-            self.parts.keys.store(step.call.idempotency_key, step.id, outcome)
+        if call.idempotency_key is not None and step.started:
+            self.parts.keys.store(call.idempotency_key, step.id, outcome)
         self._journal.append(kind, step.id, fields)
         self._journal.flush()
 
     def _count(self, step: Step, outcome: Outcome, fields: dict[str, Any]) -> None:
         """Count what the call used, for budgets, breaker and repeats."""
-        used, files, limits = self._limits.usage.used, step.files, self._limits
+        limits, files = self._limits, step.files
+        used = limits.usage.used
         used["wall_ms"] += outcome.duration_ms
         if files is not None:
             if files.bytes_read:
@@ -394,8 +394,8 @@ class Kernel:
             used["files_changed"] += len(outcome.changes)
             limits.repeats.progress()
         else:
-            limits.repeats.ended(step.args_json, hash(outcome.content))
-        limits.ended(step.name, outcome.ok, self._clock.monotonic())
+            limits.repeats.ended((step.name, step.args_json), hash(outcome.content))
+        limits.ended(step.name, outcome.error is None, step.began if outcome.error is None else self._clock.monotonic())
 
 
 def _asked(call: Call) -> tuple[str, bytes] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -113,7 +112,7 @@ class Repeats:
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
-        self._recent: OrderedDict[object, tuple[object, int]] = OrderedDict()
+        self._recent: dict[object, tuple[object, int]] = {}  # the last asked stands last
 
     def check(self, key: object) -> None:
         """Refuse a call that gave the same answer too often."""
@@ -130,14 +129,10 @@ class Repeats:
     def ended(self, key: object, answer: object) -> None:
         """Note a call's answer."""
         recent = self._recent
-        seen = recent.get(key)
-        if seen is None:
-            if len(recent) >= self.WINDOW:
-                recent.popitem(last=False)
-            recent[key] = (answer, 1)
-            return
-        recent[key] = (answer, seen[1] + 1 if seen[0] == answer else 1)
-        recent.move_to_end(key)
+        seen = recent.pop(key, None)
+        if seen is None and len(recent) >= self.WINDOW:
+            del recent[next(iter(recent))]
+        recent[key] = (answer, seen[1] + 1 if seen is not None and seen[0] == answer else 1)
 
     def progress(self) -> None:
         """Forget everything: the world has changed."""

@@ -121,7 +121,7 @@ class Workspace(Protocol):
     def seen(self, place: Place) -> str | None:
         """The hash this run last read the whole file with."""
 
-    def near(self, place: Place) -> list[str]:
+    def near(self, place: Place) -> Sequence[str]:
         """Names near a missing one, as a caller would ask for them; never an excluded one."""
 
     def excluded(self, place: Place, below: str = "") -> bool:

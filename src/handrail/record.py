@@ -50,7 +50,7 @@ def end_fields(outcome: Outcome, effect: str) -> dict[str, Json]:
     """How a call ended."""
     fields: dict[str, Json] = {
         "tool": outcome.tool,
-        "status": outcome.status.value,
+        "status": "ok" if outcome.error is None else outcome.status.value,
         "effect": effect,
         "duration_ms": outcome.duration_ms,
         "evidence": [[item.type, item.ref, item.sha256] for item in outcome.evidence],

@@ -26,12 +26,14 @@ class Question:
     judged: Judged | None = None  # the last judgement of it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Judged:
     """A verdict, and the resolved touches that it holds for."""
 
     touches: tuple[Touch, ...]
     verdict: Verdict
+    decision: str
+    rules: tuple[str, ...]
     fields: dict[str, Json]  # touches and verdict as the journal is told them
     started: Any = None  # the whole `tool.started` of a call that adds nothing of its own
 

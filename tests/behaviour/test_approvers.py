@@ -22,7 +22,7 @@ from approving import FOR_RUN, NO, NOW, YES, asking
 from handrail.approvals.elsewhere import LedgerApprover
 from handrail.approvals.none import NoApprover
 from handrail.approvals.terminal import TerminalApprover
-from handrail.ports import Reply, Request
+from handrail.ports import Approver, Reply, Request
 from handrail.store.ledger import SqliteLedger
 from handrail.testing import FixedClock
 from handrail.words import Scope
@@ -99,6 +99,16 @@ def approver(ledger: SqliteLedger, clock: FixedClock, person: Person) -> Termina
     return TerminalApprover(ledger, clock, person.stream, person.stream)
 
 
+def asks(approver: Approver, request: Request) -> asyncio.Task[Reply]:
+    """Put a question; a test that hangs on it fails."""
+
+    async def answered() -> Reply:
+        async with asyncio.timeout(20):
+            return await approver.ask(request)
+
+    return asyncio.create_task(answered())
+
+
 def user() -> str:
     """Whose terminal it is."""
     import pwd
@@ -118,7 +128,7 @@ async def test_where_nobody_can_be_asked_the_request_stays_open() -> None:
 async def test_an_answer_given_elsewhere_is_the_answer(ledger: SqliteLedger, clock: FixedClock, answer: Reply) -> None:
     """Through the ledger, with who gave it and when."""
     made = ledger.request(asking(), {})
-    asked = asyncio.create_task(LedgerApprover(ledger, clock).ask(made))
+    asked = asks(LedgerApprover(ledger, clock), made)
     await asyncio.to_thread(ledger.answer, made.id, answer)
     assert await asked == replace(answer, at=NOW, scope=Scope.NONE if answer is NO else answer.scope)
 
@@ -129,7 +139,7 @@ async def test_waiting_for_elsewhere_ends_with_patience_or_expiry(
 ) -> None:
     """Whichever comes first."""
     made = ledger.request(asking(), {})
-    asked = asyncio.create_task(LedgerApprover(ledger, clock, wait_seconds).ask(made))
+    asked = asks(LedgerApprover(ledger, clock, wait_seconds), made)
     await asyncio.sleep(0)
     clock.advance(60 if state == "pending" else 900)
     assert (await asked).state == state
@@ -161,7 +171,7 @@ async def test_what_is_typed_is_the_answer_on_record(
     """A whole line, one of the words offered; Ctrl-C and Ctrl-D are a no; anything else is asked again."""
     made = ledger.request(asking(max_scope=Scope.RUN), {})
     before = person.mode()
-    asked = asyncio.create_task(approver.ask(made))
+    asked = asks(approver, made)
     await person.sees(QUESTION)
     person.types(typed)
     answer = await asked
@@ -189,7 +199,7 @@ async def test_no_more_is_offered_than_may_be_granted(
 ) -> None:
     """A wider grant only where allowed and where what it covers can be named."""
     made = ledger.request(asking(max_scope=most, touches=touches), {})
-    asked = asyncio.create_task(approver.ask(made))
+    asked = asks(approver, made)
     await person.sees(f"Answer ({words}): ")
     assert ("write_file: fs.write a.txt" in person.seen) == ("run" in words)
     person.types("r\n")
@@ -209,7 +219,7 @@ async def test_a_terminal_that_hangs_up_refuses(
     made = ledger.request(asking(), {})
     if when == "before":
         person.hangs_up()
-    asked = asyncio.create_task(approver.ask(made))
+    asked = asks(approver, made)
     if when == "during":
         await person.sees(QUESTION)
         person.hangs_up()
@@ -223,7 +233,7 @@ async def test_what_was_typed_before_the_question_is_no_answer(
     """Keys pressed for something else approve nothing."""
     person.types("o\no\n")
     made = ledger.request(asking(), {})
-    asked = asyncio.create_task(approver.ask(made))
+    asked = asks(approver, made)
     await person.sees(QUESTION)
     person.types("n\n")
     assert (await asked).state == "denied"
@@ -236,13 +246,13 @@ async def test_an_answer_from_elsewhere_ends_the_question(
     """The person is told, the terminal is put back, and the next question can be asked."""
     before = person.mode()
     made = ledger.request(asking(), {})
-    asked = asyncio.create_task(approver.ask(made))
+    asked = asks(approver, made)
     await person.sees(QUESTION)
     ledger.answer(made.id, answer)
     assert (await asked).by == answer.by
     await person.sees(f"{made.id}: {answer.state} already by {answer.by}; that counts.")
     assert person.mode() == before
-    again = asyncio.create_task(approver.ask(ledger.request(asking("d2"), {})))
+    again = asks(approver, ledger.request(asking("d2"), {}))
     await person.sees(QUESTION, times=2)
     person.types("o\n")
     assert (await again).state == "granted"
@@ -253,7 +263,7 @@ async def test_a_question_ends_when_the_request_expires(
 ) -> None:
     """Nobody can answer it any more, and the person is told."""
     made = ledger.request(asking(), {})
-    asked = asyncio.create_task(approver.ask(made))
+    asked = asks(approver, made)
     await person.sees(QUESTION)
     clock.advance(900)
     assert (await asked).state == "expired"
@@ -265,7 +275,7 @@ async def test_questions_are_put_one_after_another(
 ) -> None:
     """And one that is answered elsewhere while it queues is never shown."""
     made = [ledger.request(asking(str(number)), {}) for number in range(3)]
-    asked = [asyncio.create_task(approver.ask(request)) for request in made]
+    asked = [asks(approver, request) for request in made]
     await person.sees(QUESTION)
     ledger.answer(made[1].id, NO)
     assert (await asked[1]).by == "bob"
@@ -284,7 +294,7 @@ async def test_cancelling_refuses_and_puts_the_terminal_back(
     """A question that nobody waits for any more cannot be answered with yes."""
     before = person.mode()
     made = ledger.request(asking(), {})
-    asked = asyncio.create_task(approver.ask(made))
+    asked = asks(approver, made)
     await person.sees(QUESTION)
     assert person.mode() != before
     asked.cancel()
@@ -325,7 +335,7 @@ async def test_escape_sequences_in_a_request_never_reach_the_terminal(
         diff=f"--- a\n+++ b\n+{paint}\n",
         touches=(("fs.write", paint),),
     )
-    asked = asyncio.create_task(approver.ask(ledger.request(hostile, {})))
+    asked = asks(approver, ledger.request(hostile, {}))
     await person.sees("\nAnswer (")
     person.types("n\n")
     await asked
@@ -345,7 +355,7 @@ async def test_a_long_request_is_shown_page_by_page_and_in_full(
     person = Person(columns=60, rows=24)
     approver = TerminalApprover(ledger, clock, person.stream, person.stream)
     diff = "".join(f"+line {number} {'x' * 80}.\n" for number in range(50))
-    asked = asyncio.create_task(approver.ask(ledger.request(asking(diff=diff), {})))
+    asked = asks(approver, ledger.request(asking(diff=diff), {}))
     pages = 0
     while not asked.done() and QUESTION not in person.seen:
         pages += 1
@@ -372,7 +382,7 @@ async def test_a_slow_terminal_does_not_hold_up_the_event_loop(
 ) -> None:
     """While it takes nothing more, other work goes on; then it gets all of it."""
     made = ledger.request(asking(diff="".join(f"+{'y' * 999}\n" for _ in range(300))), {})
-    asked = asyncio.create_task(approver.ask(made))
+    asked = asks(approver, made)
     await person.sees(" more lines; ")
     person.types("e\n")
     for _ in range(100):

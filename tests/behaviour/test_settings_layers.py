@@ -99,7 +99,7 @@ def test_a_config_file_takes_the_place_of_user_and_project(place: Place) -> None
     place.write("[limits]\nmax_prompts = 2\n")
     place.write('mode = "headless"\n[tools]\nenable = ["fs"]\n', "ci.toml", trusted=False)
     place.environment["HANDRAIL_LIMITS__MAX_REPEATS"] = "7"
-    loaded = place.load(config=Path("ci.toml"))
+    loaded = place.load(config=place.project / "ci.toml")
     limits = loaded.settings.limits
     assert (limits.max_calls, limits.max_prompts, limits.max_repeats) == (0, 100, 7)
     assert (loaded.settings.mode, loaded.settings.tools.enable) == ("headless", ("fs",))
@@ -118,6 +118,15 @@ def test_a_mapping_is_all_that_a_program_wants(place: Place) -> None:
     assert loaded.origins["workspace.read"] == Origin("python")
     assert loaded.origins["mode"] == Origin("flag")
     assert loaded.settings.rules[0].where == "python"
+
+
+def test_a_config_file_is_named_from_where_the_person_stands(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like every path on a command line; what it says of folders is still taken from the workspace."""
+    (place.home / "ci.toml").write_text('[workspace]\nread = ["lib"]\n')
+    monkeypatch.chdir(place.home)
+    loaded = place.load(config=Path("ci.toml"))
+    assert loaded.settings.workspace.read == (str(place.project / "lib"),)
+    assert loaded.files[0].path == str(place.home / "ci.toml")
 
 
 def test_a_missing_config_file_is_a_fault(place: Place) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -248,89 +246,6 @@ async def test_a_third_version_is_never_thrown_away(tmp_path: Path, monkeypatch:
         assert {(ws / "f").read_bytes(), kept.read_bytes()} == {b"theirs", b"theirs again"}
     finally:
         await files.close()
-
-
-async def test_a_write_cancelled_before_its_effect_leaves_nothing(
-    files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither file nor folder nor temporary file nor record."""
-    loop, reached, go = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
-    held_up(monkeypatch, "fresh", loop, reached, go)
-    task = asyncio.create_task(call.write(files.resolve("new/folder/f"), b"x", expected_sha256=None))
-    await reached.wait()
-    task.cancel()
-    go.set()
-    await asyncio.wait((task,))
-    assert (task.cancelled(), list(ws.iterdir()), call.changes) == (True, [], [])
-
-
-async def test_a_write_cancelled_after_its_effect_is_on_record(
-    files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From the rename on it completes, and the call knows what it did."""
-    loop, reached, go = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
-    held_up(monkeypatch, "put_new", loop, reached, go)
-    task = asyncio.create_task(call.write(files.resolve("f"), b"x", expected_sha256=None))
-    await reached.wait()
-    task.cancel()
-    task.cancel()
-    go.set()
-    await asyncio.wait((task,))
-    assert (task.cancelled(), call.changes, call.bytes_written) == (True, [Change("f", "create", after=sha(b"x"))], 1)
-
-
-def held_up(
-    monkeypatch: pytest.MonkeyPatch,
-    step: str,
-    loop: asyncio.AbstractEventLoop,
-    reached: asyncio.Event,
-    go: asyncio.Event,
-) -> None:
-    """Make a step say that it is reached and wait until it may go on."""
-    real = getattr(names, step)
-
-    def slow(*args: object) -> object:
-        loop.call_soon_threadsafe(reached.set)
-        asyncio.run_coroutine_threadsafe(go.wait(), loop).result(10)
-        return real(*args)
-
-    monkeypatch.setattr(names, step, slow)
-
-
-async def test_many_writes_at_once_are_all_there_and_apart(files: WorkspaceFiles, ws: Path) -> None:
-    """A group shares its waits and nothing else: one that fails leaves the others alone."""
-    (ws / "taken-late").touch()
-    places = [files.resolve(f"d{number % 5}/{number}") for number in range(200)]
-    calls = [files.bind(str(number), ()) for number in range(200)]
-    bad = files.bind("bad", ())
-    results = await asyncio.gather(
-        bad.write(files.resolve("taken-late"), b"x", expected_sha256=""),
-        *(
-            call.write(place, place.path.encode(), expected_sha256=None)
-            for call, place in zip(calls, places, strict=True)
-        ),
-        return_exceptions=True,
-    )
-    assert getattr(results[0], "code", None) is Code.STALE_FILE
-    assert {path.relative_to(ws).as_posix(): path.read_bytes() for path in ws.glob("d*/*")} == {
-        place.path: place.path.encode() for place in places
-    }
-    assert [call.changes[-1].path for call in calls] == [place.path for place in places]
-    assert leftovers(ws) == []
-
-
-async def test_leftovers_of_a_killed_process_are_swept_when_they_are_old(
-    files: WorkspaceFiles, call: BoundFiles, ws: Path
-) -> None:
-    """Only half-written ones, only after an hour, and never what may hold another's data."""
-    named = (("0", "tmp"), ("1", "tmp"), ("2", "old"))
-    old, young, theirs = (ws / f".handrail-{sign * 16}.{kind}" for sign, kind in named)
-    hour_ago = time.time() - 3700
-    for path, when in ((old, hour_ago), (young, time.time()), (theirs, hour_ago)):
-        path.touch()
-        os.utime(path, (when, when))
-    await call.write(files.resolve("f"), b"x", expected_sha256=None)
-    assert sorted(leftovers(ws)) == sorted([young.name, theirs.name])
 
 
 async def test_a_folder_is_made_with_its_parents_once(files: WorkspaceFiles, call: BoundFiles, ws: Path) -> None:

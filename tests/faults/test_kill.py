@@ -126,7 +126,7 @@ def test_no_kill_loses_an_acknowledged_line_or_leaves_a_torn_one(tmp_path: Path,
     assert (done.returncode, done.stderr) == (0, "")
     happened = orjson.loads(done.stdout)
     assert happened["kills"] == ROUNDS // 2
-    assert happened["acknowledged"] > ROUNDS
+    assert happened["acknowledged"] > ROUNDS // 4
 
 
 if __name__ == "__main__":

@@ -15,7 +15,28 @@ from handrail.tools.fs._ladder import LEVELS, Folded, Original
 from handrail.tools.fs._text import body_of, decode, encode, ending_of, fold_endings, lines_of
 
 signs = st.sampled_from(
-    ["\n", "\r\n", "\r", "a", "b", "x = 1", " ", "  ", "\t", "‘", "’", "“", "—", "…", "é", "e\u0301", "\u00a0", "$&", "\\1", "语"]
+    [
+        "\n",
+        "\r\n",
+        "\r",
+        "a",
+        "b",
+        "x = 1",
+        " ",
+        "  ",
+        "\t",
+        "‘",
+        "’",
+        "“",
+        "—",
+        "…",
+        "é",
+        "e\u0301",
+        "\u00a0",
+        "$&",
+        "\\1",
+        "语",
+    ]
 )
 texts = st.lists(signs, min_size=1, max_size=30).map("".join)
 levels = st.sampled_from(LEVELS[1:4])
@@ -24,6 +45,14 @@ levels = st.sampled_from(LEVELS[1:4])
 def edited(text: str, *edits: Edit) -> Edited:
     """Make edits where nothing is hidden."""
     return apply_edits(text, list(edits), "f", lambda start, end: text[start:end], lambda _edits: None)
+
+
+def tried(text: str, *edits: Edit) -> Edited | Problem:
+    """Make edits, or give why they cannot be made."""
+    try:
+        return edited(text, *edits)
+    except Problem as problem:
+        return problem
 
 
 def refused(text: str, *edits: Edit) -> Problem:
@@ -44,11 +73,11 @@ def test_every_character_outside_the_quoted_text_stays(text: str, draw: Any) -> 
     new = draw.draw(texts)
     matches = Original(text).find(text[start:end])
     assume(len(matches) == 1)
-    try:
-        result = edited(text, Edit(text[start:end], new)).text
-    except Problem as problem:
-        assert problem.code in (Code.INVALID_ARGS, Code.ALREADY_APPLIED)
+    found = tried(text, Edit(text[start:end], new))
+    if isinstance(found, Problem):
+        assert found.code in (Code.INVALID_ARGS, Code.ALREADY_APPLIED)
         return
+    result = found.text
     (match,) = matches
     assert result.startswith(text[: match.start])
     assert result.endswith(text[match.end :])
@@ -57,7 +86,12 @@ def test_every_character_outside_the_quoted_text_stays(text: str, draw: Any) -> 
     assert fold_endings(middle) == fold_endings(new) or match.level != "exact"
 
 
-@given(texts, st.sampled_from([("utf-8", b""), ("utf-8", b"\xef\xbb\xbf"), ("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")]))
+@given(
+    texts,
+    st.sampled_from(
+        [("utf-8", b""), ("utf-8", b"\xef\xbb\xbf"), ("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")]
+    ),
+)
 def test_every_byte_outside_the_quoted_text_stays_in_every_encoding(text: str, kind: tuple[str, bytes]) -> None:
     """BOM, encoding and the bytes around an edit are those of the file before."""
     encoding, bom = kind
@@ -238,7 +272,9 @@ def test_lines_that_an_edit_repeats_keep_their_own_bytes(bodies: list[str], draw
     """Context quoted loosely is not rewritten: only the line that the edit changes is."""
     lines = [f"{index} {body}\r\n" for index, body in enumerate(bodies)]
     at = draw.draw(st.integers(0, len(lines) - 1))
-    quoted = [f"{index} {body}".rstrip().replace("“", '"').replace("”", '"') + "\n" for index, body in enumerate(bodies)]
+    quoted = [
+        f"{index} {body}".rstrip().replace("“", '"').replace("”", '"') + "\n" for index, body in enumerate(bodies)
+    ]
     wanted = [*quoted[:at], "NEW\n", *quoted[at + 1 :]]
     result = edited("".join(lines), Edit("".join(quoted), "".join(wanted))).text
     assert result == "".join([*lines[:at], "NEW\r\n", *lines[at + 1 :]])
@@ -268,8 +304,6 @@ def test_thousands_of_lines_are_edited_at_once() -> None:
     lines = [f"line {index}" + ("\r\n" if index % 3 else "\n") for index in range(5000)]
     edits = [Edit(f"line {index}{ending_of(lines[index])}", f"LINE {index}\n") for index in range(2500, 3500)]
     result = edited("".join(lines), *edits)
-    expected = [
-        f"LINE {index}{ending_of(line)}" if 2500 <= index < 3500 else line for index, line in enumerate(lines)
-    ]
+    expected = [f"LINE {index}{ending_of(line)}" if 2500 <= index < 3500 else line for index, line in enumerate(lines)]
     assert lines_of(result.text) == expected
     assert (result.replacements, result.first_changed_line) == (1000, 2501)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from handrail.errors import Code, Problem
+from handrail.store import checkpoint, reader
 from handrail.store import journal as journal_module
-from handrail.store import reader
 from journaling import Disk, lines_of, open_run, reopen, write_calls
 
 
@@ -74,6 +75,24 @@ async def test_durable_writes_when_it_is_called(tmp_path: Path) -> None:
     assert len(lines_of(tmp_path)) == 1
     await waiting
     await journal.close()
+
+
+async def test_a_long_job_in_the_thread_holds_up_nobody_who_waits(tmp_path: Path) -> None:
+    """A checkpoint of a long journal lets those through who wait for the disk."""
+    journal = open_run(tmp_path)
+    told = threading.Event()
+
+    def long_job() -> None:
+        while not told.is_set():
+            journal._syncer.breathe()
+
+    journal._syncer.after_sync(long_job)
+    for number in range(3):
+        journal.append("display", None, {"n": number})
+        await asyncio.wait_for(journal.durable(), 10)
+    told.set()
+    await journal.close()
+    assert checkpoint.load(tmp_path) is not None
 
 
 async def test_who_is_cancelled_while_waiting_harms_nobody(tmp_path: Path, disk: Disk) -> None:

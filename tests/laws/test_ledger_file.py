@@ -146,28 +146,38 @@ def garbage(path: Path) -> None:
 
 
 def newer(path: Path) -> None:
-    path.parent.mkdir(0o700)
-    with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version = 2")
+    SqliteLedger(path, FixedClock(NOW)).request(asking(), {})
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 2")
     db.close()
-    path.chmod(0o600)
 
 
-BROKEN = [writable_folder, writable_file, link, second_name, pipe, garbage, newer]
+BROKEN = {
+    writable_folder: "other users can write to",
+    writable_file: "other users can write to",
+    link: "it is no plain file of its own",
+    second_name: "it is no plain file of its own",
+    pipe: "it is no plain file of its own",
+    garbage: "file is not a database",
+    newer: "it has version 2, this handrail knows 1",
+}
 
 
-@pytest.mark.parametrize("how", [*BROKEN, not_a_folder])
+@pytest.mark.parametrize(("how", "reason"), [*BROKEN.items(), (not_a_folder, "File exists")])
 def test_a_ledger_that_cannot_be_trusted_refuses_and_says_what_to_do(
-    ledger: SqliteLedger, how: Callable[[Path], None]
+    ledger: SqliteLedger, how: Callable[[Path], None], reason: str
 ) -> None:
-    """Nothing is put on record and the operator is told the way out."""
+    """Nothing is put on record, and the operator is told why and the way out."""
     how(Path(ledger.path))
     with pytest.raises(Problem) as refused:
         ledger.request(asking(), {})
     problem = refused.value
     assert problem.code is Code.APPROVAL_DENIED
-    assert problem.message.startswith("Nothing was run: the approval ledger cannot be used (")
-    assert problem.details["fix"] in problem.message
+    assert problem.message == (
+        "Nothing was run: the approval ledger cannot be used "
+        f"({problem.details['reason']}). For the operator: {problem.details['fix']}."
+    )
+    assert reason in problem.details["reason"]
 
 
 @pytest.mark.parametrize("how", BROKEN)

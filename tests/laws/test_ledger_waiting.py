@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from approving import FOR_RUN, NO, NOW, YES, asking, granted
-from handrail.errors import Problem
+from handrail.errors import Code, Problem
 from handrail.ports import Reply
+from handrail.store._ledger_watch import Watch
 from handrail.store.ledger import SqliteLedger
 from handrail.testing import FixedClock
 from handrail.words import Scope
@@ -34,7 +35,12 @@ def ledger(tmp_path: Path, clock: FixedClock) -> Iterator[SqliteLedger]:
 
 async def waiting(ledger: SqliteLedger, request_id: str, until: float | None = None) -> asyncio.Task[Reply]:
     """Start to wait, and be sure that it waits."""
-    task = asyncio.create_task(ledger.wait(request_id, until=until))
+
+    async def answered() -> Reply:
+        async with asyncio.timeout(20):
+            return await ledger.wait(request_id, until=until)
+
+    task = asyncio.create_task(answered())
     await asyncio.sleep(0)
     assert not task.done()
     return task
@@ -92,6 +98,19 @@ async def test_waiting_on_a_ledger_that_breaks_is_a_refusal(ledger: SqliteLedger
     db.close()
     with pytest.raises(Problem):
         await task
+
+
+async def test_a_ledger_that_cannot_be_looked_at_wakes_whoever_waits() -> None:
+    """They look for themselves and are told what is wrong."""
+
+    def broken() -> int:
+        raise Problem(Code.APPROVAL_DENIED, "broken")
+
+    watch = Watch(asyncio.get_running_loop(), broken)
+    waiter = watch.add("apr_1", lambda: False)
+    async with asyncio.timeout(10):
+        await waiter.woken
+    watch.discard(waiter)
 
 
 async def test_a_thousand_waiters_are_all_woken_and_leave_nothing_behind(ledger: SqliteLedger) -> None:

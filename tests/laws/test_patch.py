@@ -16,7 +16,9 @@ from handrail.tools.fs._hunks import Patched, apply_hunks
 from handrail.tools.fs._patch import FilePatch, Hunk, parse_patch
 from handrail.tools.fs._text import body_of, ending_of, lines_of
 
-words = st.sampled_from(["alpha", "beta", "gamma", "", "  delta", "-- dash", "++ plus", "@@ at", "\\ back", "*** star", "}"])
+words = st.sampled_from(
+    ["alpha", "beta", "gamma", "", "  delta", "-- dash", "++ plus", "@@ at", "\\ back", "*** star", "}"]
+)
 documents = st.lists(words, max_size=12)
 endings = st.sampled_from(["\n", "\r\n"])
 WIDE = Limits(max_output_lines=100_000, max_output_bytes=10_000_000, max_line_chars=100_000)
@@ -42,6 +44,14 @@ def refused(text: str, hunks: tuple[Hunk, ...]) -> Problem:
     with pytest.raises(Problem) as caught:
         patched(text, hunks)
     return caught.value
+
+
+def tried(patch: str) -> list[FilePatch] | Problem:
+    """Read a patch, or give why it cannot be read."""
+    try:
+        return parse_patch(patch)
+    except Problem as problem:
+        return problem
 
 
 def only(patch: str) -> FilePatch:
@@ -198,11 +208,10 @@ def test_a_patch_applied_twice_is_found_in_place(size: int, draw: Any) -> None:
 )
 def test_any_text_is_a_patch_or_refused_with_a_line(lines: list[str]) -> None:
     """Whatever is sent, reading gives changes of named files or INVALID_ARGS with a line of the patch."""
-    try:
-        found = parse_patch("\n".join(lines))
-    except Problem as problem:
-        assert problem.code is Code.INVALID_ARGS
-        assert 1 <= problem.details["line"] <= max(1, len(lines))
+    found = tried("\n".join(lines))
+    if isinstance(found, Problem):
+        assert found.code is Code.INVALID_ARGS
+        assert 1 <= found.details["line"] <= max(1, len(lines))
         return
     assert found
     for item in found:
@@ -305,7 +314,13 @@ def _hunk(head: str, body: str) -> tuple[Hunk, ...]:
 
 @pytest.mark.parametrize(
     ("head", "line"),
-    [("@@ class A:", 3), ("@@ class B:", 7), ("@@ class B:\n@@     def f(self):", 7), ("@@ -3,1 +3,1 @@", 3), ("@@ -7,1 +7,1 @@", 7)],
+    [
+        ("@@ class A:", 3),
+        ("@@ class B:", 7),
+        ("@@ class B:\n@@     def f(self):", 7),
+        ("@@ -3,1 +3,1 @@", 3),
+        ("@@ -7,1 +7,1 @@", 7),
+    ],
 )
 def test_anchors_and_numbers_choose_between_twins(head: str, line: int) -> None:
     """A hunk that fits twice goes where its header points."""

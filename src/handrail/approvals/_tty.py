@@ -72,7 +72,7 @@ class Terminal:
             os.write(self._writes, text.encode(self._encoding, "backslashreplace"))
 
     async def line(self) -> str | None:
-        """Give the next line; None when the person ends or interrupts the input, or the terminal is gone."""
+        """Give the next line; None when the person ends or interrupts the input; OSError when the terminal is gone."""
         while not (ended := _first_line(self._typed)):
             more = await self._read()
             if not more:
@@ -91,8 +91,6 @@ class Terminal:
                 return os.read(self._reads, 4096)
             except BlockingIOError:
                 continue
-            except OSError:
-                return b""  # hung up
             finally:
                 loop.remove_reader(self._reads)
 

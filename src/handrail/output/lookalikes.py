@@ -11,9 +11,9 @@ _WORDS = frozenset(
     b"password passwd passphrase passcode secret secrets token tokens apikey api_key pass pwd user username "
     b"credentials changeme change_me change-me changeit example examples test testing tests dummy placeholder sample "
     b"demo foobar secretstr bearer basic oauth oauth2 secretkey mysecret mypassword mytoken text char varchar uuid "
-    b"base64 sha256".split()
+    b"base64 sha256 include same-origin omit".split()
 )
-_PASSWORD_KEYS = (b"pass", b"pwd", b"secr", b"cred")
+_PASSWORD_KEYS = (b"pass", b"pwd", b"secr")
 _FAKE = re.compile(
     rb"(?i)x{4}|example|placeholder|change[-_]?me|^your|[-_ <]your[-_ ]|dummy|redacted"
     rb"|\.\.\.$|\xe2\x80\xa6|insert[-_ ]|replace[-_ ]"

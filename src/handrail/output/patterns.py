@@ -162,7 +162,7 @@ _PAIRS = (
         r"""_KEY(?:_[A-Z0-9]{1,12})?=["']?(?P<secret>[A-Za-z0-9+/_-]{20,}={0,2})""",
         ("_key",),
         "ACME_KEY=" + _MIXED[:32],
-        "env",
+        "bearer",
     ),
     SecretKind(
         "option-secret",

@@ -50,6 +50,7 @@ def _findings(touch: Touch, world: World, *, bulk: bool) -> list[Finding]:
         *confine.findings(touch, world),
         *enablement.findings(world),
         *skills.findings(touch, world),
+        *builtin.unconfirmed(touch),
     ]
     judged = bool(found)
     for rule, replaces_default in rules.matching(touch, world):

@@ -60,9 +60,6 @@ METADATA_HOSTS = frozenset(
 def findings(touch: Touch, world: World) -> Iterator[Finding]:
     """Denials of one touch, and nothing but denials."""
     place = touch.place
-    if not touch.confirmed:
-        why = f"{touch.kind} of {touch.shown} needs `confirm: true` in the same call"
-        yield _deny("builtin.confirm", why, "POLICY_DENIED")
     if touch.kind is TouchKind.NET_CONNECT:
         yield from _address(touch)
     if place is None:
@@ -75,6 +72,13 @@ def findings(touch: Touch, world: World) -> Iterator[Finding]:
         yield _deny("builtin.key-material", f"{touch.shown} is key material ({pattern})")
     if touch.kind is TouchKind.FS_WRITE or touch.kind is TouchKind.FS_DELETE:
         yield from _changed(absolute, touch, world)
+
+
+def unconfirmed(touch: Touch) -> Iterator[Finding]:
+    """Deny what lacks the confirmation its tool demands; said last, because the call alone can mend it."""
+    if not touch.confirmed:
+        why = f"{touch.kind} of {touch.shown} needs `confirm: true` in the same call"
+        yield _deny("builtin.confirm", why, "POLICY_DENIED")
 
 
 def exclusions(touch: Touch, world: World) -> Iterator[Exclusion]:

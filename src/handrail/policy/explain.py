@@ -89,7 +89,8 @@ def _suggestion(found: _Try) -> Suggestion:
     return Suggestion(
         text="; ".join(edit.text for edit in chosen),
         setting=", ".join(dict.fromkeys(edit.setting for edit in chosen)),
-        toml="\n".join(edit.toml for edit in chosen if edit.toml),
+        # Tables last: a plain key that followed one would belong to it.
+        toml="\n".join(sorted((edit.toml for edit in chosen if edit.toml), key=lambda toml: toml.startswith("["))),
         flips_to=found.verdict.decision,
         apply=apply,
     )

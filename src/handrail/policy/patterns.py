@@ -22,6 +22,7 @@ _TOKEN = re.compile(
     r"|(?P<text>.)",
     re.DOTALL,
 )
+_SEGMENT = re.compile(r"(?:(?<=/)|\A)(?:\[[!^]?(?:\][^\]]*|[^\]]+)\]|[^/])*")
 _RANGE = re.compile(r"(.)-(.)|(.)", re.DOTALL)
 _WILD = re.compile(r"[*?\[]")
 _PORT = re.compile(r"(?P<name>\[[^\]]*\]|[^:]*)(?::(?P<port>\d+|\*))?")
@@ -46,13 +47,34 @@ def takes_all_below(pattern: str) -> bool:
 
 
 def could_match_below(pattern: str, folder: str) -> bool:
-    """Whether a path beneath a folder could fit a pattern; never a wrong no."""
+    """Whether a path beneath a folder could fit a pattern, or lies in something that does; never a wrong no."""
     if not folder:
         return True
-    fixed = _WILD.split(pattern, maxsplit=1)[0]
-    if fixed == pattern:  # no wildcard: below only if it stands there, or covers the folder
-        return pattern.rstrip("/").startswith(f"{folder}/") or path_matches(pattern, folder, covers_below=True)
-    return fixed.startswith(f"{folder}/") or f"{folder}/".startswith(fixed)
+    wanted = _segments(pattern)
+    here = {0}  # the segments of the pattern that the next name could meet
+    for name in folder.split("/"):
+        here |= {index + 1 for index in sorted(here) if index < len(wanted) and wanted[index] == "**"}
+        if len(wanted) in here or any(_meets_anything(wanted[index], name) for index in here):
+            return True
+        here = {
+            index if wanted[index] == "**" else index + 1
+            for index in here
+            if wanted[index] == "**" or path_matches(wanted[index], name)
+        }
+    return bool(here)
+
+
+def _segments(pattern: str) -> list[str]:
+    """Take a pattern apart at its slashes, each run of `**` as one; a slash at the end means all below."""
+    pattern = f"{pattern}**" if pattern.endswith("/") else pattern
+    parts = [found[0] for found in _SEGMENT.finditer(pattern)]
+    return [part for index, part in enumerate(parts) if part != "**" or index == 0 or parts[index - 1] != "**"]
+
+
+def _meets_anything(segment: str, name: str) -> bool:
+    """Whether a segment such as `a**b` begins like a name, so that its `**` can take in whatever follows."""
+    before, mark, _ = segment.partition("**")
+    return bool(mark) and segment != "**" and path_matches(f"{before}*", name)
 
 
 @lru_cache(maxsize=4096)
@@ -214,6 +236,8 @@ def host_matches(pattern: str, target: str, *, any_port: bool = False) -> bool:
     host, target_port = host_and_port(target)
     name = _host(name)
     if port not in ("*", target_port) and not (port == "" and (any_port or target_port in ("80", "443"))):
+        return False
+    if target_port == "" and not any_port:  # where a call leads to must be known to be allowed
         return False
     if name == "*":
         return True

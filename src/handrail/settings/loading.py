@@ -62,7 +62,7 @@ def load(
     Without `config`: defaults, the user's file, the project's file, environment, flags. A `config` takes the place of
     the user's and the project's file, which are then not read. A path is what `--config` names, so the environment
     still applies; a mapping comes from a program that says all it wants, so the environment does not.
-    Relative folders are taken from `workspace`.
+    Folders that settings name are taken from `workspace`, a relative `config` from the current folder.
     """
     base = Base(os.path.realpath(workspace), environment)
     merged = Merged(_defaults(base), base.workspace)
@@ -91,7 +91,7 @@ def _defaults(base: Base) -> dict[str, Any]:
 
 
 def _config_layer(path: Path, base: Base, files: list[ReadFile]) -> Layer:
-    path = path if path.is_absolute() else Path(base.workspace, path)
+    path = Path(os.path.abspath(path))
     document = read_document(path, _shown(path, base))
     if document is None:
         raise SettingsFault(f"{path}: there is no such settings file")

@@ -36,6 +36,7 @@ class Watch:
         waiter = Waiter(request_id, due, self._loop.create_future())
         self._waiters.add(waiter)
         if self._timer is None:
+            self._news()  # what was written until now is seen by looking
             self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
         return waiter
 

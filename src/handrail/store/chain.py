@@ -143,6 +143,16 @@ def line_before(fd: int, offset: int) -> bytes | None:
     return found
 
 
+def first_whole(fd: int) -> bytes | None:
+    """Give the first line that has a newline; None when there is none."""
+    found = b""
+    while len(found) <= MAX_LINE_BYTES and (block := os.pread(fd, 1 << 16, len(found))):
+        found += block
+        if b"\n" in block:
+            return found[: found.index(b"\n")]
+    return None
+
+
 def last_whole(fd: int) -> bytes | None:
     """Give the last line that has a newline; None when there is none."""
     end = os.fstat(fd).st_size

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from handrail.errors import Code, Misuse, RunFault
-from handrail.store.chain import EVENTS, last_whole, open_events
+from handrail.store.chain import EVENTS, first_whole, last_whole, open_events
 from handrail.store.private import make_folder, make_inside, read_private, write_atomic
 from handrail.words import Json
 
@@ -154,7 +154,7 @@ def _info(folder: RunFolder) -> RunInfo | None:
     description = folder.description()
     if not first and not description:
         return None
-    started = description.get("started") or first.get("ts") or ""
+    started = first.get("ts") or description.get("started") or ""
     return RunInfo(
         run_id=folder.run_id,
         path=folder.path,
@@ -173,8 +173,7 @@ def _ends(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     except OSError:
         return {}, {}
     try:
-        first = os.pread(fd, 1 << 16, 0).split(b"\n", 1)[0]
-        return _event(first), _event(last_whole(fd))
+        return _event(first_whole(fd)), _event(last_whole(fd))
     finally:
         os.close(fd)
 

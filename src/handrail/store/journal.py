@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Coroutine, Mapping
 from hashlib import sha256
 from pathlib import Path
-from time import gmtime, sleep, strftime
+from time import gmtime, strftime
 from typing import Any
 
 import orjson
@@ -196,7 +196,7 @@ class FileJournal:
         if self._lost is not None or self.read_only:
             return
         self.flush()
-        self._syncer.after_sync(self._advance(lambda: sleep(0.0005)))
+        self._syncer.after_sync(self._advance(self._syncer.breathe))
 
     def _advance(self, pause: Callable[[], None]) -> Callable[[], None]:
         self._checkpoint_seq = self.seq

@@ -8,6 +8,7 @@ import errno
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable
 
 Job = Callable[[], None]
@@ -98,17 +99,30 @@ class Syncer:
         self._queue.put(item)
         return True
 
+    def breathe(self) -> None:
+        """For a long job to call now and then: others run, and those who wait are not held up by it."""
+        time.sleep(0.0005)
+        items = self._take_all()
+        if any(isinstance(item, asyncio.Future) for item in items):
+            self._commit(items)
+        for item in items:
+            if item is not None and not isinstance(item, asyncio.Future):
+                self._queue.put(item)
+
     def _serve(self) -> None:
         while True:
             items = self._collect()
-            if not self._nothing_to_sync() and (error := self._sync()) is not None:
-                self.error = error
-                self._failed()
-            waiters = [item for item in items if isinstance(item, asyncio.Future)]
-            if waiters:
-                _tell(waiters, self.error)
-            if len(waiters) < len(items) and self._do(items):
+            if self._commit(items) < len(items) and self._do(items):
                 return
+
+    def _commit(self, items: list[Item]) -> int:
+        """Sync, tell those among the items who wait, and give how many they are."""
+        if not self._nothing_to_sync() and (error := self._sync()) is not None:
+            self.error = error
+            self._failed()
+        waiters = [item for item in items if isinstance(item, asyncio.Future)]
+        _tell(waiters, self.error)
+        return len(waiters)
 
     def _do(self, items: list[Item]) -> bool:
         """Run the jobs; tell whether this was the last round."""
@@ -129,6 +143,10 @@ class Syncer:
         if items[0] is None:
             with contextlib.suppress(queue.Empty):
                 items.append(self._queue.get(timeout=self._delay))
+        return items + self._take_all()
+
+    def _take_all(self) -> list[Item]:
+        items: list[Item] = []
         while not self._queue.empty():
             items.append(self._queue.get())
         return items

@@ -41,7 +41,7 @@ class Access:
 
     def parent(self, place: Place) -> tuple[int, str]:
         """Open the folder that holds a place, and give the name in it."""
-        folder, _, name = place.path.rpartition("/")
+        folder, name = split(place)
         return self.open_beneath(self.roots.handle(place.root), folder, FOLDER, 0), name
 
     def keep(self, fd: int, sha256: str, size: int) -> bool:
@@ -50,6 +50,14 @@ class Access:
             return False
         os.lseek(fd, 0, os.SEEK_SET)
         return self.images.keep(fd, sha256)
+
+
+def split(place: Place) -> tuple[str, str]:
+    """Give the folder's path and the name in it; refuses a place that nobody resolved."""
+    folder, _, name = place.path.rpartition("/")
+    if name in ("", ".", "..") or "\0" in name:
+        raise Problem(Code.PATH_OUTSIDE_ROOTS, f"{place.shown!r} is no name beneath a root.")
+    return folder, name
 
 
 def problem_of(error: OSError, place: Place, doing: str) -> Problem:

@@ -42,9 +42,12 @@ def _how(flags: int, mode: int, resolve: int) -> tuple[ctypes.Array[ctypes.c_uin
 
 def openat2(dir_fd: int, path: str, flags: int, mode: int = 0, *, resolve: int = _CONFINED) -> int:
     """Open by one system call; raise OSError where a link or `..` would be needed to get there."""
-    if "\0" in path:
+    try:
+        name = os.fsencode(path)
+    except UnicodeEncodeError:
+        raise OSError(errno.EINVAL, "not a path", path) from None
+    if b"\0" in name:
         raise OSError(errno.EINVAL, "a path cannot hold NUL", path)  # ctypes would silently cut there
-    name = os.fsencode(path)
     how = _how(flags, mode, resolve)[1]
     for _ in range(_RETRIES):
         fd: int = _syscall(_OPENAT2, dir_fd, name, how, _how_size)
@@ -86,7 +89,10 @@ def open_walking(dir_fd: int, path: str, flags: int, mode: int = 0) -> int:
 def _open_name(dir_fd: int, name: str, flags: int, mode: int) -> int:
     if name == "..":
         raise OSError(errno.EXDEV, "leaves the folder", name)
-    return os.open(name or ".", flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=dir_fd)
+    try:
+        return os.open(name or ".", flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=dir_fd)
+    except ValueError:  # NUL, or what is no text
+        raise OSError(errno.EINVAL, "not a name", name) from None
 
 
 def choose(name: OpenerName) -> Opener:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from handrail.errors import Code, Problem
 from handrail.words import Change, Place, PlaceKind
 from handrail.workspace import names
-from handrail.workspace.access import READ, Access, problem_of
+from handrail.workspace.access import READ, Access, problem_of, split
 from handrail.workspace.beneath import FOLDER, HANDLE
 from handrail.workspace.folders import Made, Record
 from handrail.workspace.reading import CHUNK, digest
@@ -111,7 +111,7 @@ def _open_source(access: Access, place: Place, opened: list[int]) -> End:
 
 
 def _open_target(access: Access, place: Place, made: Made, opened: list[int]) -> End:
-    path, _, name = place.path.rpartition("/")
+    path, name = split(place)
     try:
         folder = access.open_beneath(access.roots.handle(place.root), path, FOLDER, 0)
     except FileNotFoundError:

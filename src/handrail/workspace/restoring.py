@@ -7,7 +7,7 @@ import os
 from handrail.errors import Code, Misuse, Problem
 from handrail.words import Change, Place
 from handrail.workspace import folders
-from handrail.workspace.access import Access, problem_of
+from handrail.workspace.access import Access, problem_of, split
 from handrail.workspace.folders import Record
 from handrail.workspace.removing import delete, remove_empty
 from handrail.workspace.standing import stale, sync_folder
@@ -49,7 +49,7 @@ def _put_back(access: Access, place: Place, change: Change, data: bytes | None, 
 
 def _link_again(access: Access, place: Place, change: Change, record: Record, brake: Brake) -> None:
     assert change.link is not None
-    folder_path, _, name = place.path.rpartition("/")
+    folder_path, name = split(place)
     made = folders.Made(access, place)
     folder = made.enter(folder_path)
     try:

@@ -84,11 +84,17 @@ def run(
 
 
 def _start(ground: Ground, argv: Sequence[str], stdout: int, stderr: int, inherit: Sequence[int]) -> Popen[bytes]:
-    words = [ground.program, *argv]
-    rules = landlock.ruleset([ground.root_fd], [ground.program]) if ground.confined else None
+    rules = None
     try:
+        if ground.confined:
+            rules = landlock.ruleset([ground.root_fd], [ground.program])
         return landlock.start(
-            words, ruleset_fd=rules, cwd_fd=ground.cwd_fd, stdout=stdout, stderr=stderr, inherit=inherit
+            [ground.program, *argv],
+            ruleset_fd=rules,
+            cwd_fd=ground.cwd_fd,
+            stdout=stdout,
+            stderr=stderr,
+            inherit=inherit,
         )
     except (OSError, ValueError) as error:
         raise Problem(Code.IO_ERROR, f"ripgrep could not be started: {error}", program=ground.program) from None

@@ -37,6 +37,7 @@ _FLOOD_BYTES = 1 << 20  # of unsorted lines that are kept before a sorted run is
 _BATCH = 128  # files handed to one run as descriptors
 _FEW_FOUND, _COUNT_SECONDS = 20, 0.025  # counting what ignore rules keep back: for so few, within this
 _UNREADABLE = re.compile(r"^rg: .*\(os error \d+\)$", re.MULTILINE)
+_NOTHING_SEARCHED = re.compile(r"(?s)(?:rg: )?No files were searched.*")  # said of filters that fit no file
 
 T = TypeVar("T")
 
@@ -63,12 +64,14 @@ class Ripgrep:
         *,
         confined: bool | None = None,
         head_start_seconds: float = HEAD_START_SECONDS,
+        program: str | None = None,
     ) -> None:
-        """Confine with Landlock where the kernel has it, unless told otherwise."""
+        """Confine with Landlock where the kernel has it, and run the `rg` installed with us, unless told otherwise."""
         self.access = files.access
         self.threads = files.threads
         self.confined = landlock.abi() > 0 if confined is None else confined
         self.head_start_seconds = head_start_seconds
+        self.program = program
 
     def bind(self, excluded: Sequence[Exclusion]) -> BoundSearcher:
         """Give the searcher of one call."""
@@ -94,7 +97,7 @@ class BoundSearcher:
 
     async def _search(self, place: Place, seconds: float, work: Callable[[Search], T]) -> T:
         brake = Brake()
-        search = Search(self._ripgrep, place, self._excluded, time.monotonic() + seconds, brake)
+        search = Search(self._ripgrep, place, self._excluded, seconds, brake)
         return await self._ripgrep.threads.run(brake, search.do, work)
 
 
@@ -104,17 +107,18 @@ class Search:
     __slots__ = ("_brake", "_deadline", "_excluded", "_folder", "_ground", "_place", "_ripgrep")
 
     def __init__(
-        self, ripgrep: Ripgrep, place: Place, excluded: tuple[Exclusion, ...], deadline: float, brake: Brake
+        self, ripgrep: Ripgrep, place: Place, excluded: tuple[Exclusion, ...], seconds: float, brake: Brake
     ) -> None:
         self._ripgrep = ripgrep
         self._place = place
         self._excluded = excluded
-        self._deadline = deadline
+        self._deadline = seconds  # from when the thread begins
         self._brake = brake
         self._folder = -1  # the place, or for a file its root
 
     def do(self, work: Callable[[Search], T]) -> T:
         """Open the place, work, and let it go."""
+        self._deadline += time.monotonic()
         access, place = self._ripgrep.access, self._place
         root = access.roots.handle(place.root)
         is_file = place.kind is PlaceKind.FILE
@@ -123,7 +127,7 @@ class Search:
         except OSError as error:
             raise problem_of(error, place, "searched") from None
         try:
-            self._ground = Ground(find_program(), root, self._folder, self._ripgrep.confined)
+            self._ground = Ground(self._ripgrep.program or find_program(), root, self._folder, self._ripgrep.confined)
             return work(self)
         finally:
             os.close(self._folder)
@@ -305,7 +309,7 @@ class Search:
                 "The search took too long and was stopped; search below a smaller `path`, or name a `glob` or `type`."
             )
             raise Problem(Code.TIMEOUT, text)
-        told = _UNREADABLE.sub("", end.messages).strip()
+        told = _NOTHING_SEARCHED.sub("", _UNREADABLE.sub("", end.messages)).strip()
         if end.code == 2 and told:
             raise Problem(Code.INVALID_ARGS, told.removeprefix("rg: "))
         return end

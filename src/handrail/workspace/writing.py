@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from handrail.errors import Code, Problem
 from handrail.words import Change, Place, PlaceKind
 from handrail.workspace import names
-from handrail.workspace.access import Access, not_a_file, problem_of
+from handrail.workspace.access import Access, not_a_file, problem_of, split
 from handrail.workspace.beneath import FOLDER
 from handrail.workspace.folders import Made, Record
 from handrail.workspace.standing import (
@@ -137,7 +137,7 @@ class Writing:
         place = self.place
         if not place.path:
             raise not_a_file(place, PlaceKind.DIRECTORY)
-        folder, _, self._name = place.path.rpartition("/")
+        folder, self._name = split(place)
         try:
             self._folder = self._access.open_beneath(self._access.roots.handle(place.root), folder, FOLDER, 0)
         except FileNotFoundError:

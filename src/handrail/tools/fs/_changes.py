@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 from handrail.errors import Code, Problem
 from handrail.ports import Workspace
 from handrail.words import Place
 
+T = TypeVar("T")
 Undo = Callable[[], Awaitable[object]]
 
 
@@ -27,45 +30,57 @@ class FileChange:
 
 
 async def carry_out(files: Workspace, changes: list[FileChange]) -> None:
-    """Make every change; where one fails, put back what was done and raise its Problem."""
+    """Make every change; where one fails or the caller gives up, put back what was done and raise why."""
     undo: list[Undo] = []
     try:
-        # Deletions last: putting a deleted file back loses more (its mode) than undoing any other change.
-        for change in sorted(changes, key=lambda item: item.operation == "delete"):
-            await make(files, change, undo)
+        for change in changes:
+            await _to_its_end(_make(files, change, undo))
     except BaseException as error:
-        # Shielded, so that a deadline or a caller who gives up does not leave half a patch behind.
-        left = await asyncio.shield(asyncio.ensure_future(_put_back(undo)))
+        left = await _to_its_end(_put_back(undo))
         if left:
             raise Problem(
                 Code.IO_ERROR,
-                f"The patch failed ({error}) and could not be taken back everywhere: {'; '.join(left)}. "
-                "`runs undo` can put these files back.",
+                f"The patch failed ({error or type(error).__name__}) and could not be taken back everywhere: "
+                f"{'; '.join(left)}. `runs undo` can put these files back.",
                 left=left,
             ) from error
         raise
 
 
-async def make(files: Workspace, change: FileChange, undo: list[Undo]) -> None:
+async def _to_its_end(step: Coroutine[Any, Any, T]) -> T:
+    """Run a step whole; who is cancelled meanwhile is cancelled after it, so that what was done is known."""
+    task = asyncio.ensure_future(step)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            try:
+                await asyncio.wait((task,))
+            except asyncio.CancelledError:
+                continue
+        if task.cancelled():
+            raise
+        task.exception()  # looked at, so that nobody complains that it was not
+        raise
+
+
+async def _make(files: Workspace, change: FileChange, undo: list[Undo]) -> None:
     """Make one change, and note how to take it back."""
-    place, before, after = change.place, change.before, change.after
+    source, before, after = change.place, change.before, change.after
     if change.operation == "delete":
-        await files.delete(place, recursive=False, expected_sha256=change.sha256_before)
-        undo.append(lambda: files.write(place, before or b"", expected_sha256=""))
+        gone = await files.delete(source, recursive=False, expected_sha256=change.sha256_before)
+        undo.extend(partial(files.restore, source, made, before) for made in gone)
         return
-    target = change.target
-    if target is not None:
-        await files.move(place, target, overwrite=False)
-        undo.append(lambda: files.move(target, place, overwrite=False))
-        place = target
+    place = source
+    if change.target is not None:
+        place = change.target
+        await files.move(source, place, overwrite=False)
+        undo.append(partial(files.move, place, source, overwrite=False))
     if after is None or after == before:
         return
-    if before is None:
-        await files.write(place, after, expected_sha256="", exclusive=True)
-        undo.append(lambda: files.delete(place, recursive=False, expected_sha256=change.sha256_after))
-    else:
-        await files.write(place, after, expected_sha256=change.sha256_before)
-        undo.append(lambda: files.write(place, before, expected_sha256=change.sha256_after))
+    new = before is None
+    made = await files.write(place, after, expected_sha256=change.sha256_before, exclusive=new)
+    undo.append(partial(files.restore, place, made, before))
 
 
 async def _put_back(undo: list[Undo]) -> list[str]:

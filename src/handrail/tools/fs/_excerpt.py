@@ -64,7 +64,7 @@ def select(window: Window, limit: int, column: int, limits: Limits, path: str) -
             return Selection(tuple(pieces), line - 1, line, cut)
         body = body_of(text)
         start = min(column - base, len(body))
-        stop = _stop(body, start, limits.max_line_chars, len(_mark(path, line, base + len(body))))
+        stop = _stop(body, start, limits.max_line_chars, path, line, base)
         if index == torn and pieces and stop == len(body):
             return Selection(tuple(pieces), line - 1, line, cut, "bytes")
         mark = _mark(path, line, base + stop) if stop < len(body) or index == torn else ""
@@ -80,9 +80,11 @@ def select(window: Window, limit: int, column: int, limits: Limits, path: str) -
     return Selection(tuple(pieces), line - 1, None if window.ends else line, cut, "lines" if window.ends else "bytes")
 
 
-def _stop(body: str, start: int, most: int, mark: int) -> int:
+def _stop(body: str, start: int, most: int, path: str, line: int, base: int) -> int:
     """Where a line stops being shown: at its end, or where its mark still fits."""
-    return len(body) if len(body) - start <= most else start + max(_LEAST, most - mark)
+    if len(body) - start <= most:
+        return len(body)
+    return start + max(_LEAST, most - len(_mark(path, line, base + start + most)))
 
 
 def tail_start(text: str, count: int, limits: Limits, path: str) -> tuple[int, int]:

@@ -15,7 +15,8 @@ from ._patch import Hunk
 from ._text import body_of, ending_of
 
 _LISTED = 20
-_TELLING = re.compile(r"\w{3}")
+_SPEAKING = re.compile(r"\w")  # a line that is more than brackets
+_TELLING = re.compile(r"\w{3}")  # a line that hardly stands there by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class _Finder:
     def is_done(self, hunk: Hunk) -> bool:
         """Whether a hunk's new lines stand there already, and its old ones do not without them."""
         new, old = hunk.new, hunk.old
-        if not any(_TELLING.search(line) for line in new):
+        if not any(_SPEAKING.search(line) for line in new):
             return False
         there = self._find(hunk, new, "trailing_blanks")
         if not there:

@@ -205,14 +205,14 @@ async def _lines(window: Window, facts: Facts, want: Want, show: Show) -> Answer
 
 def _onward(chosen: Selection, window: Window, want: Want, facts: Facts) -> tuple[str, dict[str, Any]]:
     """Say what is missing and which arguments show it; nothing where all was shown."""
-    one = want.limit == 1 or facts.total_lines == 1
-    if chosen.cut is not None and (one or chosen.next_line is None):
+    following = chosen.next_line if (chosen.next_line or 0) <= facts.total_lines else None
+    if chosen.cut is not None and (want.limit == 1 or following is None):
         line, column = chosen.cut
         return f"; line {line} to column {column - 1}", {"offset": line, "limit": 1, "column": column}
-    if chosen.next_line is not None:
+    if following is not None:
         again = {"limit": want.limit} if want.limit != LINES and want.tail is None else {}
         again |= {"column": want.column} if want.column is not None else {}
-        return " shown", {"offset": chosen.next_line, **again}
+        return " shown", {"offset": following, **again}
     if want.tail is not None and window.line > 1:
         first = max(1, window.line - LINES + 1)
         return " shown, the earlier ones are left", {"offset": first, "limit": window.line - first}

@@ -154,7 +154,7 @@ def _said(result: DirListing, start: int) -> str:
     elif result.left_out or start:
         text = f"Entries {start + 1}-{start + len(result.entries)} of {result.total} in {result.path}"
     else:
-        text = f"{result.total} entries in {result.path}"
+        text = f"{result.total} {'entry' if result.total == 1 else 'entries'} in {result.path}"
     why = {
         "hidden": result.hidden,
         "ignored": result.ignored,

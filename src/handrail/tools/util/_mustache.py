@@ -57,7 +57,7 @@ def render(
     return Rendering(partials or {}, escape_html, max_steps).whole(template, data)
 
 
-class OutOfSteps(TemplateError):
+class StepsError(TemplateError):
     """The template does more than was allowed."""
 
 
@@ -87,7 +87,9 @@ class Rendering:
     def _spend(self, steps: int) -> None:
         self._steps -= steps
         if self._steps < 0:
-            raise OutOfSteps(f"rendering takes more than {self._max_steps} steps; do partials call each other in a circle?")
+            raise StepsError(
+                f"rendering takes more than {self._max_steps} steps: partials call each other too often, or lists are too long"
+            )
 
     def _parsed(self, source: str, delimiters: Delimiters, name: str) -> tuple[Node, ...]:
         self._spend(1 + len(source) // 100)
@@ -99,11 +101,9 @@ class Rendering:
 
     # ── nodes ────────────────────────────────────────────────────────────────────────────────
 
-    def _nodes(
-        self, nodes: Sequence[Node], stack: tuple[Any, ...], blocks: Mapping[str, Argument], depth: int
-    ) -> None:
+    def _nodes(self, nodes: Sequence[Node], stack: tuple[Any, ...], blocks: Mapping[str, Argument], depth: int) -> None:
         if depth > MAX_DEPTH:
-            raise TemplateError(f"templates are nested more than {MAX_DEPTH} levels deep; does one include itself?")
+            raise TemplateError(f"templates are nested more than {MAX_DEPTH} levels deep: one of them includes itself")
         self._spend(len(nodes))
         for node in nodes:
             if isinstance(node, Text):

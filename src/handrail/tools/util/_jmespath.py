@@ -1,0 +1,89 @@
+"""JMESPath with bounds: no expression can make a small input grow without end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MAX_GROWTH = 10_000
+MAX_TEXT_BYTES = 1024 * 1024
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be read or evaluated; the text goes on after "The expression"."""
+
+    def __init__(self, text: str, position: int | None = None) -> None:
+        super().__init__(text)
+        self.position = position
+
+
+def search(expression: str, value: Any) -> Any:
+    """Evaluate; ExpressionError with the place."""
+    import jmespath
+    from jmespath.exceptions import JMESPathError
+
+    try:
+        compiled = jmespath.compile(expression)
+        if _growth(compiled.parsed) > MAX_GROWTH:
+            raise ExpressionError(f"repeats its input more than {MAX_GROWTH} times over")
+        return compiled.search(value, jmespath.Options(custom_functions=_functions()))
+    except JMESPathError as error:
+        raise _told(error, expression) from None
+    except RecursionError:
+        raise ExpressionError("is nested too deeply") from None
+
+
+def _told(error: Any, expression: str) -> ExpressionError:
+    position = getattr(error, "lex_position", getattr(error, "lexer_position", None))
+    if position is None:
+        return ExpressionError(f"cannot be evaluated: {error}")
+    text = str(error).split("\n", 1)[0].rstrip(":")
+    place = min(position, len(expression)) if position >= 0 else len(expression)
+    return ExpressionError(
+        f"cannot be read: {text} (position {place}, before {expression[place : place + 20]!r})", place
+    )
+
+
+def _growth(node: dict[str, Any]) -> int:
+    """How often the result can hold the same part of the input: each list or object of choices multiplies it."""
+    growth, todo = 1, [node]
+    while todo:
+        item = todo.pop()
+        if item["type"] in ("multi_select_list", "multi_select_dict"):
+            growth *= max(1, len(item["children"]))
+        todo += [child for child in item["children"] if isinstance(child, dict)]
+    return growth
+
+
+def _functions() -> Any:
+    from jmespath import functions
+
+    class Bounded(functions.Functions):  # type: ignore[misc]
+        """The standard functions; texts made from values stay within a bound."""
+
+        @functions.signature({"types": []})  # type: ignore[untyped-decorator]
+        def _func_to_string(self, arg: Any) -> str:
+            if isinstance(arg, str):
+                return arg
+            if size_of(arg, MAX_TEXT_BYTES) > MAX_TEXT_BYTES:
+                raise ExpressionError(f"makes a text of more than {MAX_TEXT_BYTES} bytes")
+            import json
+
+            return json.dumps(arg, separators=(",", ":"), default=str)
+
+    return Bounded()
+
+
+def size_of(value: Any, enough: int) -> int:
+    """How long a value is as JSON; counting stops soon after `enough`."""
+    size, todo = 0, [value]
+    while todo and size <= enough:
+        item = todo.pop()
+        if isinstance(item, dict):
+            size += 2 + sum(len(key) + 4 for key in item)
+            todo += item.values()
+        elif isinstance(item, list):
+            size += 2 + len(item)
+            todo += item
+        else:
+            size += len(item) + 2 if isinstance(item, str) else 4
+    return size

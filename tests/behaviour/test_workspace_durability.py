@@ -1,0 +1,221 @@
+"""Durable before it is answered, whole or not at all when cancelled, together when many write at once."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import errno
+import os
+import stat
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from handrail.errors import Code
+from handrail.words import Change, Place
+from handrail.workspace import WorkspaceFiles, group, names
+from handrail.workspace.bound import BoundFiles
+from handrail.workspace.threads import Brake
+from handrail.workspace.writing import Order, Writing
+from workspaces import KeptImages, leftovers, refused, sha, workspace
+
+
+@pytest.fixture
+async def files(tmp_path: Path) -> AsyncIterator[WorkspaceFiles]:
+    """A workspace."""
+    made = workspace(tmp_path, images=KeptImages())
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def ws(tmp_path: Path, files: WorkspaceFiles) -> Path:
+    """Where the workspace lies on the disk."""
+    return tmp_path / "ws"
+
+
+@pytest.fixture
+def call(files: WorkspaceFiles) -> BoundFiles:
+    """The workspace of one call."""
+    return files.bind("call-1", ())
+
+
+async def test_nothing_is_replaced_or_deleted_before_its_pre_image_is_kept(tmp_path: Path) -> None:
+    """A disk that is full where pre-images go is an error that changes nothing."""
+
+    class FullImages(KeptImages):
+        """No space left."""
+
+        def keep(self, source_fd: int, sha256: str) -> bool:
+            """Fail as a full disk does."""
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    files, ws = workspace(tmp_path, images=FullImages()), tmp_path / "ws"
+    (ws / "f").write_bytes(b"old")
+    (ws / "g").write_bytes(b"other")
+    call = files.bind("c", ())
+    try:
+        for attempt in (
+            call.write(files.resolve("f"), b"new", expected_sha256=None),
+            call.delete(files.resolve("f"), recursive=False),
+            call.move(files.resolve("g"), files.resolve("f"), overwrite=True),
+        ):
+            problem = await refused(attempt)
+            assert (problem.code, problem.details["error"]) == (Code.IO_ERROR, "ENOSPC")
+        found = {path.name: path.read_bytes() for path in ws.iterdir()}
+        assert (found, call.changes) == ({"f": b"old", "g": b"other"}, [])
+    finally:
+        await files.close()
+
+
+@pytest.mark.parametrize("count", [1, 2, 20])
+async def test_data_is_durable_before_it_has_a_name_and_the_name_before_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Alone and in a group: sync the file, give it its name, sync the folder, answer."""
+    steps: list[str] = []
+    fsync, put_new = os.fsync, names.put_new
+
+    def noted_fsync(fd: int) -> None:
+        fsync(fd)
+        steps.append("folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
+
+    def noted_put(*args: object) -> None:
+        put_new(*args)  # type: ignore[arg-type]
+        steps.append("name")
+
+    class NotedSystem:
+        """The one call that syncs a whole file system."""
+
+        def syncfs(self, fd: int) -> int:
+            """Do it, and take it down."""
+            steps.extend(["file"] * count)
+            return int(libc.syncfs(fd))
+
+    libc = ctypes.CDLL(None)
+    files = workspace(tmp_path)
+    call = files.bind("c", ())
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(names, "put_new", noted_put)
+    monkeypatch.setattr(group, "_libc", NotedSystem())
+    monkeypatch.setattr(group, "_dirty_bytes", lambda: 0)
+    try:
+        places = [files.resolve(f"f{number}") for number in range(count)]
+        writings = [writing_of(call, place) for place in places]
+        assert group.write_together(writings, files.threads) == {}
+        assert steps == ["file"] * count + ["name"] * count + ["folder"]
+    finally:
+        await files.close()
+
+
+def writing_of(call: BoundFiles, place: Place) -> Writing:
+    """A write that a group carries out."""
+    return Writing(call._access, place, Order(b"x"), call.changes.append, Brake())
+
+
+async def test_a_write_cancelled_before_its_effect_leaves_nothing(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither file nor folder nor temporary file nor record."""
+    loop, reached, go = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+    held_up(monkeypatch, "fresh", loop, reached, go)
+    task = asyncio.create_task(call.write(files.resolve("new/folder/f"), b"x", expected_sha256=None))
+    await reached.wait()
+    task.cancel()
+    go.set()
+    await asyncio.wait((task,))
+    assert (task.cancelled(), list(ws.iterdir()), call.changes) == (True, [], [])
+
+
+async def test_a_write_cancelled_after_its_effect_is_on_record(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the rename on it completes, and the call knows what it did."""
+    loop, reached, go = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+    held_up(monkeypatch, "put_new", loop, reached, go)
+    task = asyncio.create_task(call.write(files.resolve("f"), b"x", expected_sha256=None))
+    await reached.wait()
+    task.cancel()
+    task.cancel()
+    go.set()
+    await asyncio.wait((task,))
+    assert (task.cancelled(), call.changes, call.bytes_written) == (True, [Change("f", "create", after=sha(b"x"))], 1)
+
+
+def held_up(
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    loop: asyncio.AbstractEventLoop,
+    reached: asyncio.Event,
+    go: asyncio.Event,
+) -> None:
+    """Make a step say that it is reached and wait until it may go on."""
+    real = getattr(names, step)
+
+    def slow(*args: object) -> object:
+        loop.call_soon_threadsafe(reached.set)
+        asyncio.run_coroutine_threadsafe(go.wait(), loop).result(10)
+        return real(*args)
+
+    monkeypatch.setattr(names, step, slow)
+
+
+async def test_many_writes_at_once_are_all_there_and_apart(files: WorkspaceFiles, ws: Path) -> None:
+    """A group shares its waits and nothing else: one that fails leaves the others alone."""
+    (ws / "taken-late").touch()
+    places = [files.resolve(f"d{number % 5}/{number}") for number in range(200)]
+    calls = [files.bind(str(number), ()) for number in range(200)]
+    bad = files.bind("bad", ())
+    results = await asyncio.gather(
+        bad.write(files.resolve("taken-late"), b"x", expected_sha256=""),
+        *(
+            call.write(place, place.path.encode(), expected_sha256=None)
+            for call, place in zip(calls, places, strict=True)
+        ),
+        return_exceptions=True,
+    )
+    assert getattr(results[0], "code", None) is Code.STALE_FILE
+    assert {path.relative_to(ws).as_posix(): path.read_bytes() for path in ws.glob("d*/*")} == {
+        place.path: place.path.encode() for place in places
+    }
+    assert [call.changes[-1].path for call in calls] == [place.path for place in places]
+    assert leftovers(ws) == []
+
+
+async def test_leftovers_of_a_killed_process_are_swept_when_they_are_old(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path
+) -> None:
+    """Only half-written ones, only after an hour, and never what may hold another's data."""
+    named = (("0", "tmp"), ("1", "tmp"), ("2", "old"))
+    old, young, theirs = (ws / f".handrail-{sign * 16}.{kind}" for sign, kind in named)
+    hour_ago = time.time() - 3700
+    for path, when in ((old, hour_ago), (young, time.time()), (theirs, hour_ago)):
+        path.touch()
+        os.utime(path, (when, when))
+    await call.write(files.resolve("f"), b"x", expected_sha256=None)
+    assert sorted(leftovers(ws)) == sorted([young.name, theirs.name])
+
+
+async def test_a_refused_write_takes_its_new_folders_back(files: WorkspaceFiles, call: BoundFiles, ws: Path) -> None:
+    """Unless someone uses them by then: those stay and are on record."""
+    place = files.resolve("a/b/f")
+    assert (await refused(call.write(place, b"x", expected_sha256=sha(b"y")))).code is Code.STALE_FILE
+    assert (list(ws.iterdir()), call.changes) == ([], [])
+
+
+async def test_a_full_disk_leaves_the_old_file_and_says_so(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IO_ERROR with the system's own name for it; no temporary file stays."""
+    (ws / "f").write_bytes(b"old")
+
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for path in ("f", "new"):
+        problem = await refused(call.write(files.resolve(path), b"new", expected_sha256=None))
+        assert (problem.code, problem.details["error"]) == (Code.IO_ERROR, "ENOSPC")
+    assert ({path.name: path.read_bytes() for path in ws.iterdir()}, call.changes) == ({"f": b"old"}, [])

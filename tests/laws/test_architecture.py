@@ -1,0 +1,159 @@
+"""The layout tells the story: imports go one way, files and functions stay small."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import handrail
+import pytest
+
+SOURCE = Path(handrail.__file__).parent
+MAX_LINES, MAX_FUNCTION = 400, 50
+
+# Layer by module or package; the longest name that fits counts. Imports go to the same or a lower layer.
+LAYERS = {
+    "": 0,  # the package itself imports nothing until asked
+    "words": 0,
+    "errors": 0,
+    "strict_json": 0,
+    "policy": 1,
+    "output": 1,
+    "arguments": 1,
+    "limits": 1,
+    "queries": 1,
+    "ports": 2,
+    "tool": 2,
+    "tools": 3,
+    "step": 3,
+    "record": 3,
+    "asking": 3,
+    "finish": 3,
+    "approving": 3,
+    "kernel": 3,
+    "testing": 3,
+    "workspace": 4,
+    "sandbox": 4,
+    "store": 4,
+    "approvals": 4,
+    "settings": 5,
+    "undoing": 6,
+    "compose": 6,
+    "runtime": 6,
+    "front": 7,
+}
+# Layers 0 to 2 do no I/O: these modules have no business there.
+IMPURE = {"os", "socket", "subprocess", "threading", "time", "sqlite3", "asyncio", "pathlib", "tempfile", "shutil"}
+# What a pure module may use all the same, and why.
+ALLOWED = {
+    ("output.engines", "threading"): "a scratch area of the scanner for each thread",
+}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Every module with its dotted name beneath the package."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        yield name.removesuffix("__init__").removesuffix("."), path
+
+
+def layer(name: str) -> int:
+    """The layer a module belongs to."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        if (found := LAYERS.get(".".join(parts[:length]))) is not None:
+            return found
+    return LAYERS[""] if name == "" else pytest.fail(f"{name} belongs to no layer: add it to LAYERS")
+
+
+def imports(path: Path, name: str) -> Iterator[tuple[str, bool]]:
+    """Every imported module, and whether only the type checker sees it."""
+    tree = ast.parse(path.read_text())
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for item in node.names:
+                yield item.name, id(node) in typing_only
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package[: len(package) - node.level + 1]
+                base = ".".join(["handrail", *above, *([base] if base else [])])
+            yield base, id(node) in typing_only
+            for item in node.names:
+                yield f"{base}.{item.name}", id(node) in typing_only
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), list(modules()), ids=lambda value: str(value) if isinstance(value, str) else ""
+)
+def test_imports_go_up_the_layers_only(name: str, path: Path) -> None:
+    """A module knows its own layer and those below it."""
+    known = {other for other, _ in modules()}
+    for imported, typing_only in imports(path, name):
+        target = imported.removeprefix("handrail.")
+        if not imported.startswith("handrail.") or target not in known or typing_only or name == "":
+            continue
+        assert layer(target) <= layer(name), f"{name} (layer {layer(name)}) imports {target} (layer {layer(target)})"
+
+
+def test_tools_know_neither_the_kernel_nor_another_tool() -> None:
+    """What tools of one toolset share is an underscore file in its folder."""
+    for name, path in modules():
+        if not name.startswith("tools.") or name.count(".") < 2:
+            continue
+        for imported, _ in imports(path, name):
+            assert imported not in ("handrail.kernel", "handrail.runtime"), name
+            parts = imported.split(".")
+            if parts[:2] == ["handrail", "tools"] and len(parts) >= 4:
+                same = parts[2] == name.split(".")[1] and parts[3].startswith("_")
+                assert same, f"{name} imports {imported}"
+
+
+def test_the_first_three_layers_do_no_io() -> None:
+    """What kernel and tools need from outside they know as protocols."""
+    for name, path in modules():
+        if name and layer(name) <= 2:
+            for imported, typing_only in imports(path, name):
+                top = imported.split(".")[0]
+                if top in IMPURE and not typing_only and (name, top) not in ALLOWED:
+                    pytest.fail(f"{name} is pure and imports {top}")
+
+
+def test_only_the_kernel_runs_a_tool() -> None:
+    """Law 1: no second way in."""
+    callers = [name for name, path in modules() if ".function(" in path.read_text()]
+    assert callers == ["kernel"]
+
+
+def test_files_and_functions_stay_small() -> None:
+    """No file over 400 lines without a reason in it, no function over 50."""
+    root = SOURCE.parent.parent
+    for path in [*sorted(SOURCE.rglob("*.py")), *sorted((root / "bench").glob("*.py"))]:
+        text = path.read_text()
+        tree = ast.parse(text)
+        lines = text.count("\n")
+        if lines > MAX_LINES:
+            assert "Longer than 400 lines because" in (ast.get_docstring(tree) or ""), f"{path.name}: {lines} lines"
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                length = (node.end_lineno or 0) - node.lineno + 1
+                assert length <= MAX_FUNCTION, f"{path.name}:{node.lineno} {node.name} is {length} lines long"
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    """`import handrail` is cheap; each name is loaded when it is used."""
+    import subprocess
+    import sys
+
+    code = "import sys, handrail; print(sorted(m for m in sys.modules if m.split('.')[0] in "
+    code += "('pydantic', 'rich', 'click', 'sqlite3', 'asyncio', 'hyperscan', 're2')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,121 @@
+"""read_file on files too large to be read whole: the same parts, in little memory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import resource
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handrail.errors import Code
+from handrail.ports import Limits
+from handrail.tools.fs.read_file import read_file
+from tools._fakes import Desk, desk_at
+
+SCALE = float(os.environ.get("HANDRAIL_TEST_SCALE", "1"))
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    """A workspace with the usual limits."""
+    async with desk_at(tmp_path) as desk:
+        yield desk
+
+
+def sha256(data: str) -> str:
+    """The hash of a file that holds this."""
+    return hashlib.sha256(data.encode()).hexdigest()
+
+
+async def test_a_file_over_max_bytes_gives_an_excerpt_that_leads_on(desk: Desk) -> None:
+    """Too large to be read whole: head, hash of all, and the way to the rest; with `whole` it fails."""
+    text = "".join(f"line {n} ä\n" for n in range(3000))
+    desk.put("f", text)
+    answer = await desk.call(read_file, path="f", max_bytes=1000)
+    data = answer.data
+    assert (data.sha256, data.total_lines, data.bytes, data.complete) == (sha256(text), 3000, len(text.encode()), False)
+    assert text.startswith(data.text)
+    problem = await desk.problem(read_file, path="f", max_bytes=1000, whole=True)
+    assert (problem.code, problem.details) == (
+        Code.FILE_TOO_LARGE,
+        {"bytes": len(text.encode()), "max_bytes": 1000},
+    )
+    assert (await desk.call(read_file, path="f", whole=True)).data.text == text
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(
+    "args",
+    [
+        {},
+        {"offset": 1500, "limit": 7},
+        {"tail": 5},
+        {"offset": 3000, "limit": 1},
+        {"offset": 42, "limit": 1, "column": 6},
+        {"byte_offset": 20_001, "byte_limit": 30},
+    ],
+)
+async def test_a_large_file_shows_the_same_parts_as_a_small_one(
+    tmp_path: Path, encoding: str, ending: str, args: dict[str, Any]
+) -> None:
+    """Streaming and reading whole give the same answer, in every encoding and with every ending."""
+    async with desk_at(tmp_path) as small, desk_at(tmp_path, Limits(max_read_bytes=999)) as large:
+        small.put("f", "".join(f"line {n} ä😀{ending}" for n in range(3000)).encode(encoding))
+        assert await large.call(read_file, path="f", **args) == await small.call(read_file, path="f", **args)
+
+
+@pytest.mark.parametrize("args", [{}, {"tail": 1}, {"limit": 1, "column": 250_001}])
+async def test_a_line_longer_than_any_window_is_read_in_parts(tmp_path: Path, args: dict[str, Any]) -> None:
+    """One line of a megabyte: streaming shows what reading whole shows."""
+    async with desk_at(tmp_path) as small, desk_at(tmp_path, Limits(max_read_bytes=999)) as large:
+        small.put("f", "".join(chr(97 + n * n % 26) for n in range(1_000_000)))
+        one, other = await large.call(read_file, path="f", **args), await small.call(read_file, path="f", **args)
+        assert (one.data, one.content) == (other.data, other.content)
+        assert one.truncation is not None
+        assert other.truncation is not None
+        assert one.truncation.next_cursor == other.truncation.next_cursor
+
+
+async def test_a_huge_file_and_a_huge_line_take_little_memory(tmp_path: Path) -> None:
+    """Streaming keeps memory flat: far less than the file is read at a time."""
+    size = int(64 * SCALE) << 20
+    async with desk_at(tmp_path) as desk:
+        with (tmp_path / "lines").open("wb") as lines, (tmp_path / "line").open("wb") as line:
+            for _ in range(size >> 20):
+                lines.write((b"x" * 63 + b"\n") * (1 << 14))
+                line.write(b"y" * (1 << 20))
+        before = _peak()
+        for name in ("lines", "line"):
+            answer = await desk.call(read_file, path=name)
+            assert (answer.data.bytes, answer.data.complete) == (size, False)
+            await desk.call(read_file, path=name, tail=1)
+            await desk.call(read_file, path=name, byte_offset=size - 100)
+        assert _peak() - before < 24 << 20
+
+
+def _peak() -> int:
+    """The most memory this process ever held, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+async def test_a_large_binary_file_is_not_text_either(tmp_path: Path) -> None:
+    """The first bytes of a large file decide before it is streamed."""
+    async with desk_at(tmp_path, Limits(max_read_bytes=100)) as desk:
+        desk.put("f", b"\x7fELF" + b"\0" * 500)
+        problem = await desk.problem(read_file, path="f")
+        assert (problem.code, problem.details["type"], problem.details["size"]) == (Code.NOT_TEXT, "ELF program", 504)
+
+
+async def test_a_bad_byte_far_into_a_large_file_is_located(tmp_path: Path) -> None:
+    """Strict decoding holds for streamed files, with the offset in the file."""
+    async with desk_at(tmp_path, Limits(max_read_bytes=100)) as desk:
+        desk.put("f", b"good\n" * 1000 + b"\xff\n")
+        problem = await desk.problem(read_file, path="f")
+        assert (problem.code, problem.details["byte_offset"]) == (Code.BAD_ENCODING, 5000)

@@ -1,0 +1,66 @@
+"""stat_path: what stands there, itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from handrail.errors import Code
+from handrail.tools.fs._times import utc
+from handrail.tools.fs.stat_path import PathStat, stat_path
+from tools._fakes import Desk, desk_at
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    """An empty workspace."""
+    async with desk_at(tmp_path) as desk:
+        yield desk
+
+
+async def test_a_file_is_described(desk: Desk) -> None:
+    """Type, size, time and mode."""
+    file = desk.put("f", "hello")
+    file.chmod(0o640)
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+    answer = await desk.call(stat_path, path="f")
+    assert answer.data == PathStat("f", "file", 5, "2023-11-14T22:13:20Z", "0640", None)
+    assert answer.summary == "f: file, 5 bytes, changed 2023-11-14T22:13:20Z, mode 0640"
+
+
+async def test_a_link_is_described_itself(desk: Desk) -> None:
+    """Where it points is told, also when nothing is there."""
+    (desk.folder / "link").symlink_to("nowhere")
+    data = (await desk.call(stat_path, path="link")).data
+    assert (data.type, data.target) == ("link", "nowhere")
+
+
+async def test_folders_and_pipes_have_types(desk: Desk) -> None:
+    """What is neither file, folder nor link is other."""
+    (desk.folder / "d").mkdir()
+    os.mkfifo(desk.folder / "p")
+    assert (await desk.call(stat_path, path="d")).data.type == "directory"
+    assert (await desk.call(stat_path, path="p")).data.type == "other"
+
+
+async def test_nothing_there_names_what_is_near(desk: Desk) -> None:
+    """The clearly nearest name is the next call."""
+    desk.put("readme.md", "")
+    problem = await desk.problem(stat_path, path="readme")
+    assert (problem.code, problem.next_call) == (
+        Code.NOT_FOUND,
+        {"tool": "stat_path", "args": {"path": "readme.md"}},
+    )
+
+
+def test_times_beyond_the_calendar_are_its_edges() -> None:
+    """A broken clock on a disk is no error."""
+    assert [utc(ns) for ns in (0, -1, 2**80, -(2**80))] == [
+        "1970-01-01T00:00:00Z",
+        "1969-12-31T23:59:59Z",
+        "9999-12-31T23:59:59Z",
+        "0001-01-01T00:00:00Z",
+    ]
