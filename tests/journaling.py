@@ -108,3 +108,15 @@ class Disk:
         self._real(handle)
         self.syncs += 1
         self.synced.set()
+
+
+def write_half_then_fail(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    """Let every write take half of its bytes, then none."""
+    real, taken = os.pwrite, iter([True])
+
+    def pwrite(handle: int, data: bytes, offset: int) -> int:
+        if next(taken, False):
+            return real(handle, data[: len(data) // 2], offset)
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "pwrite", pwrite)

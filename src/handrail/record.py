@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -111,3 +112,49 @@ def jsonable(value: Any) -> Any:
         return orjson.loads(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS))
     except (TypeError, ValueError):
         return repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class EventKind:
+    """One kind of event: when it is written, and what it carries beyond what every event has."""
+
+    when: str
+    fields: tuple[str, ...]
+
+
+EVERY_EVENT = ("seq", "ts", "run_id", "kind", "call_id", "prev")
+EVENTS = {
+    "run.started": EventKind(
+        "a run is opened, for the first time or again",
+        ("workspace", "caller", "user", "pid", "settings_digest", "policy_digest", "files", "warnings", "parent_run",
+         "reopened"),
+    ),
+    "run.finished": EventKind("a run is closed", ("usage",)),
+    "tool.started": EventKind(
+        "after the last decision; durable before the effect of a call that changes anything",
+        ("trace_id", "tool", "version", "risk", "args", "caller", "touches", "verdict", "policy_digest", "sandbox",
+         "grant", "parent", "given_id", "key", "args_digest"),
+    ),
+    "tool.completed": EventKind(
+        "a tool did what was asked",
+        ("trace_id", "tool", "status", "effect", "duration_ms", "evidence", "redacted", "files_changed",
+         "commands_run", "refs", "truncated_lines", "truncated_bytes", "approved", "scope", "bytes_read",
+         "bytes_written", "seen"),
+    ),
+    "tool.failed": EventKind(
+        "a call ended in any other way; one that never started carries the fields of `tool.started`, too",
+        ("code", "class", "message", "started", "… those of tool.completed"),
+    ),
+    "approval.required": EventKind("a person must approve", ("trace_id", "request", "asked")),
+    "approval.granted": EventKind(
+        "an approval is spent, right before the effect", ("trace_id", "grant", "request", "scope", "by")
+    ),
+    "approval.denied": EventKind(
+        "a person said no, or the request expired", ("trace_id", "request", "state", "by", "advice")
+    ),
+    "display": EventKind("a tool shows something to the person", ("content", "level", "title", "thought", "evidence")),
+    "undo.applied": EventKind("what calls changed was put back", ("run", "calls", "by_call")),
+    "journal.mended": EventKind(
+        "a line that a crash tore was kept aside and cut", ("reason", "bytes", "kept")
+    ),
+}  # fmt: skip

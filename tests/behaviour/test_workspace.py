@@ -115,13 +115,14 @@ async def test_a_missing_file_is_answered_with_near_names(files: WorkspaceFiles,
     call = files.bind("c", (Exclusion(".env", "rule"),))
     near = {
         path: (await refused(call.read(files.resolve(path), 100))).details.get("near")
-        for path in ("src/mian.py", "util.py", "SRC/MAIN.PY", ".enw", "nothing-like-it.bin")
+        for path in ("src/mian.py", "util.py", "SRC/MAIN.PY", ".enw", "lib/.env", "nothing-like-it.bin")
     }
     assert near == {
         "src/mian.py": ["src/main.py"],
         "util.py": ["src/deep/util.py"],
         "SRC/MAIN.PY": ["src/main.py"],
         ".enw": None,
+        "lib/.env": None,
         "nothing-like-it.bin": None,
     }
 

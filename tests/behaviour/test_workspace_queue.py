@@ -123,6 +123,31 @@ async def test_a_call_that_gives_up_waiting_leaves_the_queue(files: WorkspaceFil
     assert len(os.listdir("/proc/self/fd")) == before + 1
 
 
+async def test_who_gives_up_the_root_lets_those_behind_it_in(files: WorkspaceFiles) -> None:
+    """A call that fits with the holders does not wait for one that is gone."""
+    async with files.hold([touch(files, "f")]):
+        deep = asyncio.create_task(files.hold([touch(files, "x", deep=True)]).__aenter__())
+        await asyncio.sleep(0)
+        behind = asyncio.create_task(waits(files, touch(files, "g")))
+        await asyncio.sleep(0)
+        deep.cancel()
+        assert await behind is False
+
+
+async def test_a_turn_that_comes_with_the_cancelling_is_passed_on(files: WorkspaceFiles) -> None:
+    """Nobody waits for a call that was cancelled in the very moment it was let in."""
+    holder = files.hold([touch(files, "f")])
+    await holder.__aenter__()
+    waiter = asyncio.create_task(files.hold([touch(files, "f")]).__aenter__())
+    await asyncio.sleep(0)
+    await holder.__aexit__(None, None, None)
+    waiter.cancel()
+    await asyncio.wait((waiter,))
+    assert waiter.cancelled()
+    assert not await waits(files, touch(files, "f"))
+    assert files._locks._gates == {}
+
+
 async def test_nothing_is_remembered_of_calls_that_are_over(files: WorkspaceFiles) -> None:
     """Neither gates nor descriptors pile up."""
     before = len(os.listdir("/proc/self/fd"))
@@ -141,6 +166,20 @@ async def test_two_workspaces_on_one_folder_exclude_each_other(files: WorkspaceF
     async with files.hold([touch(files, "x", deep=True)]):
         assert await waits(alone, touch(alone, "f"))
     assert not await waits(alone, touch(alone, "f"), touch(alone, "x", deep=True))
+
+
+async def test_who_wants_the_root_alone_is_not_passed_by_other_processes(
+    files: WorkspaceFiles, alone: WorkspaceFiles
+) -> None:
+    """Newcomers of one process wait for a call of another that waits for the root."""
+    async with files.hold([touch(files, "f")]):
+        deep = asyncio.create_task(alone.hold([touch(alone, "x", deep=True)]).__aenter__())
+        async with asyncio.timeout(10):
+            while not await waits(files, touch(files, "g")):
+                assert not deep.done()
+        deep.cancel()
+        await asyncio.wait((deep,))
+        assert not await waits(files, touch(files, "g"))
 
 
 CHILD = """

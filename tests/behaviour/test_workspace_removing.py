@@ -263,6 +263,55 @@ async def test_a_target_that_appears_in_the_last_moment_is_kept(
     assert (below(ws), call.changes) == ({"a": b"ours", "b": b"theirs"}, [])
 
 
+async def test_a_source_that_is_replaced_in_the_last_moment_stays(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another file than the judged one is moved back."""
+    (ws / "a").write_bytes(b"ours")
+    put, late = names.put_new, iter([lambda: replaced(ws / "a")])
+
+    def once(source: int, name: str, folder: int, target: str) -> None:
+        next(late, lambda: None)()
+        put(source, name, folder, target)
+
+    monkeypatch.setattr(names, "put_new", once)
+    problem = await refused(call.move(files.resolve("a"), files.resolve("b"), overwrite=False))
+    assert (problem.code, below(ws), call.changes) == (Code.STALE_FILE, {"a": b"theirs"}, [])
+
+
+async def test_a_source_that_became_a_link_is_not_moved(files: WorkspaceFiles, call: BoundFiles, ws: Path) -> None:
+    """It was judged as a file."""
+    (ws / "a").write_bytes(b"ours")
+    place = files.resolve("a")
+    (ws / "a").unlink()
+    (ws / "a").symlink_to("secret")
+    assert (await refused(call.move(place, files.resolve("b"), overwrite=False))).code is Code.STALE_FILE
+    assert below(ws) == {"a": "secret"}
+
+
+@pytest.mark.parametrize("outside", [replaced, in_place])
+async def test_a_target_that_changes_in_the_last_moment_is_not_moved_over(
+    files: WorkspaceFiles,
+    call: BoundFiles,
+    ws: Path,
+    outside: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both are where they were, with what they held."""
+    (ws / "a").write_bytes(b"ours")
+    (ws / "b").write_bytes(b"old")
+    exchange, late = names.exchange, iter([lambda: outside(ws / "b")])
+
+    def once(source: int, name: str, folder: int, target: str) -> bool:
+        next(late, lambda: None)()
+        return exchange(source, name, folder, target)
+
+    monkeypatch.setattr(names, "exchange", once)
+    problem = await refused(call.move(files.resolve("a"), files.resolve("b"), overwrite=True))
+    assert (problem.code, call.changes) == (Code.STALE_FILE, [])
+    assert below(ws) == {"a": b"ours", "b": b"theirs"}
+
+
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a second file system")
 async def test_a_file_moves_between_file_systems(tmp_path: Path, images: KeptImages) -> None:
     """It is copied durably and then removed; over an existing one only when told; a folder is refused."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable
 from functools import partial
@@ -11,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from faults.crash_images import Image, Recorder, broken, verdicts
-from handrail.errors import RunFault
+from handrail.errors import Problem, RunFault
 from handrail.store import private, reader
 from handrail.store.journal import FileJournal
 from handrail.store.state import fold
-from journaling import Clock
+from journaling import Clock, write_half_then_fail
 
 SKIP = frozenset({"lock"})
 TEXT = "x" * 700  # more than a sector
@@ -56,10 +57,26 @@ async def first_run(recorder: Recorder) -> None:
 
 
 async def second_run(recorder: Recorder) -> None:
-    """A run that lost its owner without a sync, opened by the next one, who takes a checkpoint."""
+    """A run that lost its owner without a sync, opened by the next one, who adds nothing and keeps a checkpoint."""
     journal = opened(recorder.root)
-    journal.append("tool.started", "c8", {"tool": "write_file", "text": TEXT})
+    await journal.close()
+    tell(recorder)
+
+
+async def full_run(recorder: Recorder) -> None:
+    """A run on a disk that is full for a moment, in the middle of a write of several lines."""
+    journal = opened(recorder.root)
+    journal.append("run.started", None, {})
     journal.flush()
+    for number in range(3):
+        journal.append("display", f"c{number}", {"text": TEXT})
+    with pytest.MonkeyPatch.context() as patch:
+        write_half_then_fail(patch, errno.ENOSPC)
+        with pytest.raises(Problem):
+            journal.flush()
+    for number in range(3):
+        journal.append("display", f"d{number}", {"text": "z" * 300 * number})
+        journal.flush()
     await journal.close()
     tell(recorder)
 
@@ -68,6 +85,9 @@ async def mended_run(recorder: Recorder) -> None:
     """A run with a torn end, mended and gone on with."""
     journal = opened(recorder.root)
     assert journal.mended
+    for number in range(2):
+        journal.append("display", f"d{number}", {"text": "z" * 300})
+        journal.flush()
     journal.append("tool.started", "c9", {"tool": "write_file"})
     await journal.durable()
     tell(recorder)
@@ -111,9 +131,12 @@ def record(root: Path, scenario: Callable[[Recorder], object], ignore: frozenset
     return recorder
 
 
-def test_no_crash_loses_an_acknowledged_line_or_makes_a_run_unusable(tmp_path: Path, place: Path) -> None:
+@pytest.mark.parametrize("scenario", [first_run, full_run])
+def test_no_crash_loses_an_acknowledged_line_or_makes_a_run_unusable(
+    tmp_path: Path, place: Path, scenario: Callable[[Recorder], object]
+) -> None:
     """Every image of a new run opens, is not taken for tampered, and holds all that was told durable."""
-    count, wrong = broken(record(tmp_path / "root", first_run), place, check_journal)
+    count, wrong = broken(record(tmp_path / "root", scenario), place, check_journal)
     assert (count > 200, wrong) == (True, [])
 
 
@@ -139,7 +162,11 @@ def write_and_die(root: Path) -> None:
     journal.abandon()
 
 
-@pytest.mark.parametrize("torn", [b'{"seq":3,"ts"', b"\0" * 600, b"\0" * 512 + b'{"seq":4}\n{"seq":5}\n'])
+@pytest.mark.parametrize(
+    "torn",
+    [b'{"seq":3,"ts"', b'{"seq":3,"text":"' + b"y" * 3000, b"\0" * 600, b"\0" * 512 + b'{"seq":4}\n{"seq":5}\n'],
+    ids=["short", "long", "hole", "hole with lines"],
+)
 def test_a_crash_while_mending_can_be_mended_again(tmp_path: Path, place: Path, torn: bytes) -> None:
     """The torn bytes are kept aside in full before they are cut, whenever the power goes."""
     root = tmp_path / "root"

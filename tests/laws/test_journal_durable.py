@@ -13,7 +13,7 @@ import pytest
 from handrail.errors import Code, Problem
 from handrail.store import checkpoint, reader
 from handrail.store import journal as journal_module
-from journaling import Disk, lines_of, open_run, reopen, write_calls
+from journaling import Disk, lines_of, open_run, reopen, write_calls, write_half_then_fail
 
 
 @pytest.fixture
@@ -113,18 +113,6 @@ async def test_who_is_cancelled_while_waiting_harms_nobody(tmp_path: Path, disk:
 # ── failures ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def write_half_then_fail(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
-    """Let every write take half of its bytes, then none."""
-    real, taken = os.pwrite, iter([True])
-
-    def pwrite(handle: int, data: bytes, offset: int) -> int:
-        if next(taken, False):
-            return real(handle, data[: len(data) // 2], offset)
-        raise OSError(error, os.strerror(error))
-
-    monkeypatch.setattr(os, "pwrite", pwrite)
-
-
 async def test_lines_that_could_not_be_written_leave_neither_file_nor_chain_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +188,62 @@ async def test_what_a_failed_sync_dropped_closes_the_run(tmp_path: Path, disk: D
     with pytest.raises(Problem):
         await journal.close()
     assert lines_of(tmp_path)[0] == first
+
+
+async def test_a_sync_that_fails_while_putting_things_right_is_not_forgotten(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system reports it once; what may be lost with it is looked for before anything goes on."""
+    journal = open_run(tmp_path)
+    journal.append("display", None, {"n": 1})
+    await journal.durable()
+    disk.may_go.clear()  # the sync a moment later does not come in between
+    journal.append("display", None, {"n": 2})
+    journal.flush()
+    with monkeypatch.context() as patch:
+        write_half_then_fail(patch, errno.ENOSPC)
+        journal.append("display", None, {"n": 3})
+        with pytest.raises(Problem):
+            journal.flush()
+    disk.error = OSError(errno.EIO, os.strerror(errno.EIO))
+    disk.may_go.set()
+    with pytest.raises(Problem) as caught:
+        journal.append("display", None, {"n": 4})
+    assert caught.value.details["errno"] == errno.EIO
+    disk.error = None
+    (tmp_path / "events.jsonl").write_bytes(lines_of(tmp_path)[0])
+    with pytest.raises(Problem, match="is not there any more"):
+        journal.append("display", None, {"n": 5})
+    journal.abandon()
+
+
+async def test_no_checkpoint_is_kept_of_what_may_not_be_on_the_disk(tmp_path: Path, disk: Disk) -> None:
+    """It would vouch for lines that a crash can take."""
+    journal = open_run(tmp_path)
+    journal.append("display", None, {})
+    disk.error = OSError(errno.EIO, os.strerror(errno.EIO))
+    journal.checkpoint()
+    journal.abandon()
+    assert checkpoint.load(tmp_path) is None
+
+
+async def test_a_journal_replaced_by_the_same_bytes_is_gone_on_with(tmp_path: Path) -> None:
+    """A tool that copies and renames takes the file from under us: told once, then the copy is proven and used."""
+    journal = open_run(tmp_path)
+    journal.append("display", None, {"n": 1})
+    await journal.durable()
+    journal.append("display", None, {"n": 2})
+    journal.flush()
+    (tmp_path / "copy").write_bytes((tmp_path / "events.jsonl").read_bytes())
+    (tmp_path / "copy").rename(tmp_path / "events.jsonl")
+    journal._syncer.synced = 0  # or the sync a moment later was first
+    with pytest.raises(Problem):
+        await journal.durable()
+    journal.append("display", None, {"n": 3})
+    await journal.durable()
+    await journal.close()
+    assert [event["n"] for event in reader.events(tmp_path)] == [1, 2, 3]
+    assert reader.verify(tmp_path).ok
 
 
 @pytest.mark.parametrize("harm", ["remove", "cut"])

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from handrail.errors import Code, Problem, RunFault
-from handrail.store import reader
+from handrail.store import checkpoint, reader
 from journaling import forged, open_run, reopen, write_run
 
 
@@ -51,6 +51,19 @@ async def test_any_changed_removed_or_inserted_line_is_found_and_closes_the_run(
         assert journal.read_only in str(caught.value)
         journal.abandon()
         assert (tmp_path / "run" / "events.jsonl").read_bytes() == b"".join(tampered), name
+
+
+async def test_no_checkpoint_covers_a_change_made_while_the_run_was_open(tmp_path: Path) -> None:
+    """Closing keeps none, so that the next opening reads the journal and finds the change."""
+    journal = open_run(tmp_path)
+    for number in range(3):
+        journal.append("display", None, {"n": number})
+    await journal.durable()
+    data = (tmp_path / "events.jsonl").read_bytes()
+    (tmp_path / "events.jsonl").write_bytes(data.replace(b'"n":0', b'"n":7'))
+    await journal.close()
+    assert checkpoint.load(tmp_path) is None
+    assert reopen(tmp_path)[0].read_only == "line 2 does not follow the line before it"
 
 
 async def test_cutting_and_rewriting_are_found_only_with_a_head_kept_elsewhere(tmp_path: Path) -> None:

@@ -158,6 +158,24 @@ def test_a_stream_shows_whole_lines_at_once() -> None:
     assert FAST.stream().feed("one\ntwo\nthr") == "one\ntwo\n"
 
 
+@pytest.mark.parametrize("offset", range(0, 3000, 101))
+def test_a_secret_is_found_wherever_a_stream_without_line_ends_is_cut(offset: int) -> None:
+    """What is held back is longer than any secret."""
+    secret = "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "a1" * 1000 + ".b2b2b2"
+    text = "-" * (2 * CONTEXT - offset) + " " + secret + " " + "-" * 3 * CONTEXT
+    stream = FAST.stream()
+    parts = [stream.feed(text[at : at + 1000]) for at in range(0, len(text), 1000)]
+    assert "".join([*parts, stream.finish()]) == text.replace(secret, MARK)
+
+
+def test_a_stream_waits_to_see_whether_a_key_block_follows() -> None:
+    """The first line of a block may be no more than a mention."""
+    text = "-----BEGIN RSA " + "PRIVATE KEY-----\nis how one begins, says the manual.\n"
+    stream = FAST.stream()
+    assert stream.feed(text[:32]) == ""
+    assert stream.feed(text[32:]) == text
+
+
 def test_a_stream_holds_back_what_may_be_the_start_of_a_broken_spelling() -> None:
     """A known value that goes on after a line end is hidden from its beginning."""
     encoded = base64.b64encode(LONG.encode()).decode()
@@ -334,6 +352,23 @@ def test_the_mark_is_never_a_known_value() -> None:
     once = redactor.text(f"abcdefgh {MARK}abcdefgh")
     assert once == f"{MARK} {MARK}{MARK}"
     assert redactor.text(once) == once
+
+
+def test_hiding_a_value_does_not_complete_another() -> None:
+    """The mark ends with a star; a known value that starts with one is not found across its edge."""
+    redactor = Redactor(["*abcdefghi", "topsecret99"], engine="plain")
+    once = redactor.text("topsecret99abcdefghi")
+    assert redactor.text(once) == once
+
+
+@ENGINES
+def test_a_value_longer_than_the_window_is_hidden_up_to_a_whole_character(redactor: Redactor) -> None:
+    """Offsets are characters even where a match ends inside one."""
+    for pad in ("", "a"):
+        text = f'password = "{pad}{"éàü9" * 2000}'
+        ((start, end),) = redactor.spans(text)
+        assert start == text.index('"') + 1
+        assert redactor.text(text) == text[:start] + MARK + text[end:]
 
 
 def test_own_kinds_can_be_added() -> None:

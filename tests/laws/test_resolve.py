@@ -40,6 +40,10 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "ws/a/dangling": "../../outside/new.txt",
         "ws/chain": "in/up",
         "more/back": "../ws/a",
+        "ws/side": "../outside/../ws/f.txt",
+        "ws/odd": "a\nb",
+        "ws/hop0": "f.txt",
+        **{f"ws/hop{number}": f"hop{number - 1}" for number in range(1, 41)},
     }
     for name, target in links.items():
         (base / name).symlink_to(target)
@@ -152,6 +156,9 @@ REFUSED = {
     "a link outside": ("out/f.txt", Code.PATH_OUTSIDE_ROOTS),
     "an absolute link outside": ("a/out/f.txt", Code.PATH_OUTSIDE_ROOTS),
     "a dangling link outside": ("a/dangling", Code.PATH_OUTSIDE_ROOTS),
+    "a link that steps up outside": ("side", Code.PATH_OUTSIDE_ROOTS),
+    "a link to a name that is no text": ("odd", Code.INVALID_ARGS),
+    "one link too many": ("hop40", Code.PATH_OUTSIDE_ROOTS),
     "a link to itself": ("loop", Code.PATH_OUTSIDE_ROOTS),
     "an absolute path": ("/etc/passwd", Code.PATH_OUTSIDE_ROOTS),
     "the root of all": ("/", Code.PATH_OUTSIDE_ROOTS),
@@ -178,6 +185,7 @@ RESOLVED = {
     "links after links": ("chain/b/f.txt", "a/b/f.txt", PlaceKind.FILE),
     "an absolute link inside": ("abs/f.txt", "a/f.txt", PlaceKind.FILE),
     "up from where a link led": ("in/../f.txt", "a/f.txt", PlaceKind.FILE),
+    "as many links as there may be": ("hop39", "f.txt", PlaceKind.FILE),
     "a dangling link": ("dangling", "a/new.txt", PlaceKind.MISSING),
     "nothing": ("missing", "missing", PlaceKind.MISSING),
     "nothing below nothing": ("a/missing/x/y", "a/missing/x/y", PlaceKind.MISSING),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def test_runs_are_listed_newest_first_from_their_folders(tmp_path: Path) -> None
     with (tmp_path / "a" / "events.jsonl").open("ab") as file:
         file.write(b'{"seq":3')
     folders.create(tmp_path, "empty")
-    (tmp_path / ".hidden").mkdir()
+    shutil.copytree(tmp_path / "a", tmp_path / ".hidden")
     (tmp_path / "stray").write_text("")
     (tmp_path / "link").symlink_to(tmp_path / "a")
     assert folders.list_runs(tmp_path) == [

@@ -188,15 +188,15 @@ class Confirmer:
         self._compiled: dict[str, Any] = {}
 
     def spans(self, data: bytes, places: Iterable[Place]) -> list[Span]:
-        """Return what is hidden at these places: key blocks alone if there are any, so that they go first."""
+        """Return what is hidden at these places."""
         by_kind: dict[int, list[int]] = {}
         for index, at in places:
             by_kind.setdefault(index, []).append(at)
-        found: dict[bool, list[Span]] = {True: [], False: []}
-        for index, anchors in by_kind.items():
-            kind = self._kinds[index]
-            found[kind.until != ""].extend(self._of_kind(kind, data, sorted(anchors)))
-        return found[True] or found[False]
+        return [
+            span
+            for index, anchors in by_kind.items()
+            for span in self._of_kind(self._kinds[index], data, sorted(anchors))
+        ]
 
     def _of_kind(self, kind: SecretKind, data: bytes, anchors: list[int]) -> Iterator[Span]:
         look = self._block if kind.until else self._at

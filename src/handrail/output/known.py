@@ -158,7 +158,7 @@ def _pieces(value: str) -> Iterator[bytes]:
     # The mark is what hiding leaves behind: no value may match inside it or across its edge.
     for part in value.replace(MARK, "***").split("***"):
         part = part.strip("*")
-        if len(part) >= MIN_LENGTH and part not in MARK:
+        if len(part) >= MIN_LENGTH:
             data = part.encode("utf-8", "surrogatepass")
             yield from _chop(data)
 

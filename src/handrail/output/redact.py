@@ -118,7 +118,7 @@ class Redactor:
         return self.value(value)
 
     def _hidden(self, data: bytes) -> list[Span]:
-        """Find all that is hidden, in bytes: known values, then key blocks, then the rest, until nothing is left."""
+        """Find all that is hidden, in bytes: known values, then kinds, until what is left shows nothing new."""
         data = data.replace(_MARK_BYTES, _STARS)
         found = self._known.spans(data)
         hidden = list(found)

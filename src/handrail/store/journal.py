@@ -279,9 +279,6 @@ class FileJournal:
         fresh = os.open(self._folder / EVENTS, os.O_RDWR | SAFE)
         try:
             start = self._syncer.synced
-            if not os.path.samestat(os.fstat(fresh), os.fstat(self._fd)):
-                self.read_only = "another file took its place"
-                return
             mark, broken = walk(fresh, mark_at(fresh, start), self.run_id)
             if broken is not None or mark != Mark(*self._whole, self._size):
                 self.read_only = f"what was written behind line {mark.seq} is not there any more"

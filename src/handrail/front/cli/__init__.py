@@ -12,6 +12,33 @@ def main() -> None:
 
         sys.stdout.write(f"handrail {__version__}\n")
         return
+    import os
+
+    try:
+        code = _run()
+    except KeyboardInterrupt:
+        code = 130
+    _flush()
+    # All is written and closed by now; taking the interpreter apart would take a good part of a short call's time.
+    os._exit(code)
+
+
+def _run() -> int:
+    import gc
+
+    # Imports make no garbage worth looking for, and most commands end before there is any.
+    gc.set_threshold(100_000, 50, 100)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a real file here
     from handrail.front.cli.root import run
 
-    sys.exit(run(sys.argv[1:]))
+    return run(sys.argv[1:])
+
+
+def _flush() -> None:
+    """Hand out what is still in buffers; a reader that is gone needs nothing more."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            pass

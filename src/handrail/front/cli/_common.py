@@ -1,41 +1,103 @@
-"""What several verbs share: opening a runtime from flags, the state folders, the console."""
+"""What several verbs share: opening a runtime from flags, the state folders, printing."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from handrail.runtime import Runtime
+    from handrail.settings import Loaded
     from handrail.store.ledger import SqliteLedger
 
+T = TypeVar("T")
 
-def opened(given: Mapping[str, Any], **how: Any) -> Runtime:
-    """Prepare a runtime as the command line asks for it."""
+WORKSPACE = click.option(
+    "--workspace", "-w", default=".", metavar="FOLDER", help="the folder to work in, whose settings count"
+)
+CONFIG = click.option("--config", "-c", metavar="FILE", help="a settings file instead of the user's and the project's")
+JSON = click.option("--json", "as_json", is_flag=True, help="print one JSON document")
+
+_warned: set[str] = set()
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end; an interrupt or a request to terminate cancels what runs, so that it is on record as cancelled."""
+    import asyncio
+    import signal
+
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    return asyncio.run(work)
+
+
+@asynccontextmanager
+async def opened(given: Mapping[str, Any], **how: Any) -> AsyncIterator[Runtime]:
+    """Open a runtime as the command line asks for it, and pass on what its settings warn of."""
     from handrail.runtime import Runtime
 
-    flags: dict[str, Any] = {}
-    if given.get("enable"):
-        flags["tools.enable"] = list(given["enable"])
+    flags = {"tools.enable": list(given["enable"])} if given.get("enable") else {}
     if given.get("approve"):
         how.setdefault("approver", terminal_approver())
-    mode = "headless" if given.get("headless") else None
-    screen = how.pop("screen", None) or Stderr(live=bool(given.get("live")))
-    return Runtime.open(
-        given.get("workspace") or ".",
+    how.setdefault("screen", Stderr(live=bool(given.get("live"))))
+    runtime = Runtime.open(
+        workspace_of(given),
         config=given.get("config"),
         run_id=given.get("run_id"),
-        mode=mode,
+        mode="headless" if given.get("headless") else None,
         caller="cli",
         flags=flags,
-        screen=screen,
         progress=progress,
         **how,
     )
+    async with runtime:
+        warn(runtime.parts.loaded)
+        yield runtime
+
+
+@asynccontextmanager
+async def judging(given: Mapping[str, Any]) -> AsyncIterator[Runtime]:
+    """Open a runtime to ask it about policy; as nothing is called, no run is left behind."""
+    async with opened(given) as runtime:
+        folder = runtime.parts.folder.path
+        yield runtime
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def loaded(given: Mapping[str, Any]) -> Loaded:
+    """The settings in force, without opening a run."""
+    from handrail.settings import load
+
+    config = given.get("config")
+    found = load(Path(workspace_of(given)), config=Path(config) if config else None, environment=os.environ)
+    warn(found)
+    return found
+
+
+def workspace_of(given: Mapping[str, Any]) -> str:
+    """The workspace that was asked for, if it is a folder."""
+    folder = str(given.get("workspace") or ".")
+    if not os.path.isdir(folder):
+        what = "is not a folder" if os.path.lexists(folder) else "does not exist"
+        raise click.UsageError(f"The workspace {folder} {what}.")
+    return folder
+
+
+def warn(found: Loaded) -> None:
+    """Pass on what settings warn of, each warning once."""
+    for warning in found.warnings:
+        if warning not in _warned:
+            _warned.add(warning)
+            sys.stderr.write(f"warning: {warning}\n")
 
 
 class Stderr:
@@ -50,19 +112,16 @@ class Stderr:
         if not (self._live or sys.stderr.isatty()):
             sys.stderr.write(f"[{level}] {content[:200]}\n")
             return
-        from rich.markdown import Markdown
-        from rich.panel import Panel
+        from handrail.front.cli._tables import display_panel
 
-        colour = {"success": "green", "warning": "yellow", "error": "red", "progress": "cyan"}.get(level, "blue")
-        console(error=True).print(Panel(Markdown(content), title=fields.get("title") or level, border_style=colour))
+        out = console(error=True)
+        out.print(display_panel(level, str(fields.get("title") or level), content, min(out.width, 100)))
 
 
 def terminal_approver() -> Any:
     """The approver that asks at this terminal; an error where there is none."""
-    import click
-
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.UsageError("--approve needs a terminal: a person must see the request to approve it")
+        raise click.UsageError("--approve needs a terminal: a person must see the request to approve it.")
     from handrail.approvals.terminal import TerminalApprover
 
     return TerminalApprover(ledger(), clock())
@@ -85,19 +144,27 @@ def ledger() -> SqliteLedger:
 
 def runs_folder(given: Mapping[str, Any]) -> Path:
     """Where the runs of this workspace lie."""
-    import os
+    from handrail.settings import paths
 
-    from handrail.settings import load, paths
-
-    settings = load(Path(given.get("workspace") or "."), environment=os.environ).settings
+    settings = loaded(given).settings
     return Path(settings.runs_dir) if settings.runs_dir else paths.runs_dir()
 
 
 def console(*, error: bool = False) -> Console:
-    """A console that honours NO_COLOR and pipes."""
+    """A console that honours NO_COLOR; where nobody looks, lines are as long as they are."""
     from rich.console import Console
 
-    return Console(stderr=error, highlight=False)
+    stream = sys.stderr if error else sys.stdout
+    wide = None if stream.isatty() or "COLUMNS" in os.environ else 10_000
+    return Console(stderr=error, highlight=False, emoji=False, width=wide)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document."""
+    import orjson
+
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS, default=str).decode()
+    sys.stdout.write(f"{text}\n")
 
 
 def progress(done: int, total: int) -> None:

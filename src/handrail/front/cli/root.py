@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from handrail import __version__
+
 # Each verb lives in the module of the same name, as a click command called `command`.
 VERBS = {
     "init": "write a settings file to start from",
@@ -55,16 +57,30 @@ class Verbs(click.Group):
             formatter.write_dl(list(VERBS.items()))
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="handrail", message="handrail %(version)s")
+EPILOG = """\b
+Start here:
+  handrail tour                        see it at work, in a folder of its own
+  handrail init                        settings for the project in this folder
+  handrail call read_file path=README.md
+
+\b
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 denied, 4 waits for approval,
+124 timed out, 130 interrupted. Data goes to stdout, everything else to stderr.
+
+\b
+Completion of verbs and options, in ~/.bashrc (likewise zsh and fish):
+  eval "$(_HANDRAIL_COMPLETE=bash_source handrail)"
+"""
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
+@click.version_option(__version__, message="handrail %(version)s")
 def handrail() -> None:
     """Hands for agents, rails for the people who answer for them."""
 
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line; the exit code says how it ended."""
-    from handrail.errors import Fault, Problem, RunFault
-
     try:
         result: Any = handrail.main(list(argv), prog_name="handrail", standalone_mode=False)
     except click.exceptions.Exit as done:
@@ -73,18 +89,38 @@ def run(argv: Sequence[str]) -> int:
         error.show(sys.stderr)
         return 2
     except (click.Abort, KeyboardInterrupt):
-        sys.stderr.write("interrupted\n")
+        sys.stderr.write("\ninterrupted\n")
         return 130
-    except Problem as problem:
-        sys.stderr.write(f"handrail: {problem.code}: {problem.message}\n")
-        return 1
-    except RunFault as fault:
-        sys.stderr.write(f"handrail: {fault.code}: {fault}\n")
-        return 1
-    except Fault as fault:
-        sys.stderr.write(f"handrail: {fault}\n")
-        return 2
     except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+        return _nobody_reads()
+    except Exception as error:
+        told = _told(error)
+        if told is None:
+            raise
+        sys.stderr.write(f"handrail: {told[1]}\n")
+        return told[0]
     return result if isinstance(result, int) else 0
+
+
+def _nobody_reads() -> int:
+    """Go quietly when a pipe's reader had enough, as `| head` does."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _told(error: Exception) -> tuple[int, str] | None:
+    """The exit code and message of what can go wrong without a bug; None for a bug."""
+    from handrail.errors import Fault, Problem, RunFault
+
+    if isinstance(error, Problem):
+        return 1, f"{error.code}: {error.message}"
+    if isinstance(error, RunFault):
+        return 1, f"{error.code}: {error}"
+    if isinstance(error, Fault):
+        return 2, str(error)
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return 1, f"{place}{error.strerror or error}"
+    return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from handrail import __version__
@@ -10,4 +12,4 @@ from handrail import __version__
 @click.command("version")
 def command() -> None:
     """Print the version."""
-    click.echo(f"handrail {__version__}")
+    sys.stdout.write(f"handrail {__version__}\n")

@@ -16,7 +16,7 @@ from ._nearest import Hide, no_match
 from ._text import ending_of, fold_endings, lines_of
 
 _LISTED = 20  # places that an ambiguous match names
-_DIFFED = 1_000_000  # pairs of lines that are compared to keep what an edit leaves alone
+_DIFFED = 250_000  # pairs of lines that are compared to keep what an edit leaves alone
 _TELLING = re.compile(r"\w{3}")  # what makes text more than a bracket that stands everywhere
 
 

@@ -70,6 +70,7 @@ class _Finder:
         self._shown = shown
         self._hide = hide
         self._keys: dict[str, list[str]] = {}
+        self._places: dict[str, dict[str, list[int]]] = {}
 
     def place(self, hunk: Hunk, before: list[Placed]) -> Placed:
         """Find the one place of a hunk."""
@@ -121,11 +122,21 @@ class _Finder:
             sought = [f"{line}\n" if exact else folded_line(line.removesuffix("\r"), level) for line in wanted]
             if exact and hunk.bare_old:
                 sought[-1] = sought[-1][:-1]
-            found = [Placed(hunk, start, level) for start in _runs(self._level_keys(level), sought)]
+            found = [Placed(hunk, start, level) for start in self._runs(sought, level)]
         if hunk.at_end:
             size = len(self.original.lines)
             found = [item for item in found if item.start + len(wanted) == size]
         return found
+
+    def _runs(self, wanted: list[str], level: str) -> list[int]:
+        """Every place where the wanted lines stand in a row."""
+        lines = self._level_keys(level)
+        if level not in self._places:
+            places = self._places[level] = {}
+            for at, line in enumerate(lines):
+                places.setdefault(line, []).append(at)
+        starts = self._places[level].get(wanted[0], []) if wanted else []
+        return [at for at in starts if lines[at : at + len(wanted)] == wanted]
 
     def _level_keys(self, level: str) -> list[str]:
         if level not in self._keys:
@@ -193,15 +204,6 @@ class _Finder:
 
 def _hits(found: list[tuple[int, str, str]]) -> list[tuple[int, str, str, str]]:
     return [(start, "indent", deeper, shallower) for start, deeper, shallower in found]
-
-
-def _runs(lines: list[str], wanted: list[str]) -> list[int]:
-    """Every place where the wanted lines stand in a row."""
-    size = len(wanted)
-    if not size:
-        return []
-    first = wanted[0]
-    return [at for at in range(len(lines) - size + 1) if lines[at] == first and lines[at : at + size] == wanted]
 
 
 # ── what the text becomes ────────────────────────────────────────────────────────────────────

@@ -84,10 +84,11 @@ def _nearest(there: list[str], wanted: list[str]) -> int | None:
     longest = max(places, key=len, default=None)
     if longest is None:
         return None
-    like = difflib.get_close_matches(longest, {line.strip() for line in there[:_COMPARED]}, 1, 0.5)
+    starts = [line.strip()[:_SHOWN] for line in there[:_COMPARED]]
+    like = difflib.get_close_matches(longest[:_SHOWN], set(starts), 1, 0.5)
     if not like:
         return None
-    at = next(index for index, line in enumerate(there) if line.strip() == like[0])
+    at = starts.index(like[0])
     return max(0, at - places[longest][0])
 
 
