@@ -55,3 +55,32 @@ async def refused(awaitable: object) -> Problem:
     with pytest.raises(Problem) as caught:
         await awaitable  # type: ignore[misc]
     return caught.value
+
+
+def below(folder: Path) -> dict[str, bytes | str | None]:
+    """All that lies below: bytes of files, targets of links, None for folders."""
+    found: dict[str, bytes | str | None] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        found[name] = os.readlink(path) if path.is_symlink() else None if path.is_dir() else path.read_bytes()
+    return found
+
+
+def grow(ws: Path) -> None:
+    """A folder with files, a link out and a folder in it."""
+    (ws / "d/sub").mkdir(parents=True)
+    (ws / "d/1").write_bytes(b"1")
+    (ws / "d/sub/2").write_bytes(b"2")
+    (ws / "d/out").symlink_to(ws.parent)
+    (ws / "keep").write_bytes(b"k")
+
+
+def replaced(path: Path) -> None:
+    """Another file takes the name."""
+    path.with_name("editor").write_bytes(b"theirs")
+    path.with_name("editor").replace(path)
+
+
+def in_place(path: Path) -> None:
+    """The same file gets other bytes."""
+    path.write_bytes(b"theirs")

@@ -42,7 +42,17 @@ class Parameter:
 class Shape:
     """Checks what goes into a tool and what comes out."""
 
-    __slots__ = ("_args", "_args_type", "_checked", "_names", "_result_type", "_to_json", "optional")
+    __slots__ = (
+        "_args",
+        "_args_type",
+        "_checked",
+        "_checked_any",
+        "_names",
+        "_result_class",
+        "_result_type",
+        "_to_json",
+        "optional",
+    )
 
     def __init__(self, tool: str, parameters: Sequence[Parameter], result: Any) -> None:
         fields = [(p.name, p.annotation, _field(p)) for p in parameters]
@@ -53,6 +63,8 @@ class Shape:
         self.optional = frozenset(p.name for p in parameters if p.default is not dataclasses.MISSING)
         self._args: SchemaValidator | None = None
         self._checked: Callable[..., Any] | None = None
+        self._checked_any: Callable[..., Any] = lambda value: value
+        self._result_class: type | None = None
         self._to_json: Callable[..., Any] | None = None
 
     def parse(self, args: Mapping[str, Json], repair: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -73,11 +85,13 @@ class Shape:
     def result(self, value: Any) -> Json:
         """Check a tool's result strictly and give it as JSON values; INVALID_RESULT when it does not fit."""
         if self._checked is None or self._to_json is None:
-            adapter: TypeAdapter[Any] = TypeAdapter(self._result_type)
-            self._checked = SchemaValidator(_revalidated(adapter.core_schema)).validate_python
-            self._to_json = adapter.serializer.to_python
+            self._prepare_result()
         try:
-            return self._to_json(self._checked(value), mode="json")
+            if value.__class__ is self._result_class:
+                data = self._to_json(value, mode="json", warnings=False)  # type: ignore[misc]
+                self._checked(data)  # type: ignore[misc]
+                return data
+            return self._to_json(self._checked_any(value), mode="json")  # type: ignore[misc]
         except ValidationError as error:
             problems = [_told(item) for item in error.errors(include_url=False)]
         except (PydanticSerializationError, ValueError) as error:
@@ -85,6 +99,16 @@ class Shape:
         raise Problem(
             Code.INVALID_RESULT, "The tool gave a result that does not fit its schema.", errors=problems[:10]
         )
+
+    def _prepare_result(self) -> None:
+        """Build the check; a plain dataclass is checked by its fields, which is much cheaper than making it anew."""
+        adapter: TypeAdapter[Any] = TypeAdapter(self._result_type)
+        schema: Any = _revalidated(adapter.core_schema)
+        self._to_json = adapter.serializer.to_python
+        self._checked = self._checked_any = SchemaValidator(schema).validate_python
+        if schema["type"] == "dataclass":
+            self._result_class = schema["cls"]
+            self._checked = SchemaValidator(schema["schema"]).validate_python
 
     def args_schema(self) -> dict[str, Json]:
         """Describe the arguments as JSON Schema."""

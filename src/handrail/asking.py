@@ -39,13 +39,14 @@ def call_digest(
     touches: Sequence[Touch],
     fingerprints: Mapping[str, str],
     policy_digest: str,
+    workspace: str,
 ) -> str:
     """The digest of an exact call: what runs must have the one that was approved."""
     resolved = [
         [touch.kind.value, touch.place.absolute if touch.place else touch.target, touch.deep, touch.how.value]
         for touch in touches
     ]
-    return digest_of("handrail-call-1", tool, version, args, resolved, fingerprints, policy_digest, None)
+    return digest_of("handrail-call-1", tool, version, args, resolved, fingerprints, policy_digest, workspace)
 
 
 def impact(touches: Sequence[Touch]) -> dict[str, list[str]]:

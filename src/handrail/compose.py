@@ -37,7 +37,7 @@ from handrail.store.spill import FileSpill
 from handrail.store.state import RunState
 from handrail.tool import Catalog, Tool
 from handrail.tools import builtin
-from handrail.words import Mode, Risk, Root
+from handrail.words import Mode, Risk, Root, Touch
 from handrail.workspace.files import WorkspaceFiles
 
 
@@ -273,9 +273,17 @@ class Worlds:
                 ask_first=tool.ask_first,
                 given=tool.name in self._given,
                 internal=not tool.offered,
+                states=_states(tool),
             )
             found = self._known[tool.name] = replace(self.base, tool=facts)
         return found
+
+
+def _states(tool: Tool) -> tuple[Touch, ...]:
+    """What calls of a tool may touch, without targets."""
+    marked = [Touch(mark.kind, "", mark.deep, mark.how, mark.follow) for _, mark in tool.targets]
+    kinds = {touch.kind for touch in marked}
+    return (*marked, *(Touch(kind, "") for kind in tool.permissions if kind not in kinds))
 
 
 def _settings(options: Options) -> Loaded:
@@ -421,7 +429,9 @@ def _record_start(ground: Ground, world: Worlds) -> None:
     ground.journal.append("run.started", None, {**about, "reopened": not fresh})
     ground.journal.flush()
     if fresh:
-        ground.folder.describe({"run_id": ground.journal.run_id, **about} | {"policy": orjson.loads(canonical(world.base))})
+        ground.folder.describe(
+            {"run_id": ground.journal.run_id, **about} | {"policy": orjson.loads(canonical(world.base))}
+        )
 
 
 def _user() -> str:

@@ -24,7 +24,7 @@ from handrail.policy import World, decide
 from handrail.ports import Approver, Clock, Files, Journal, Keys, Ledger, Places, Work
 from handrail.step import Judged, Question, Rest, Step, adapted, arm, denial, disarm, effect_of, internal, system_problem
 from handrail.tool import Catalog, Tool
-from handrail.words import Call, Decision, Grant, Json, Outcome, PlaceKind, Touch, TouchKind, changes_world
+from handrail.words import Call, Decision, Grant, Json, Outcome, Place, PlaceKind, Touch, TouchKind, changes_world
 
 log = logging.getLogger("handrail")
 FILES = frozenset({TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE})
@@ -168,8 +168,9 @@ class Kernel:
             if touch.kind in FILES and touch.kind is not TouchKind.FS_READ and touch.place is not None
         }
         args = orjson.loads(step.args_json)
-        tool, policy = step.tool, self.parts.policy_digest
-        return asking.call_digest(tool.name, tool.version, args, step.touches, prints, policy)
+        tool, parts = step.tool, self.parts
+        name, version = tool.name, tool.version
+        return asking.call_digest(name, version, args, step.touches, prints, parts.policy_digest, parts.workspace)
 
     def _claim(self, step: Step) -> None:
         if step.id in self._active or not self.parts.keys.claim_id(step.id):
@@ -395,7 +396,8 @@ class Kernel:
             limits.repeats.progress()
         else:
             limits.repeats.ended((step.name, step.args_json), hash(outcome.content))
-        limits.ended(step.name, outcome.error is None, step.began if outcome.error is None else self._clock.monotonic())
+        if limits.watched or outcome.error is not None:
+            limits.ended(step.name, outcome.error is None, self._clock.monotonic())
 
 
 def _asked(call: Call) -> tuple[str, bytes] | None:
@@ -416,15 +418,15 @@ def _changes(tool: Tool, touches: Sequence[Touch]) -> bool:
 
 def _same_places(first: Sequence[Touch], now: Sequence[Touch]) -> bool:
     """Whether two resolutions of the same touches found the same places; sizes and dates do not matter for reading."""
-    for one, other in zip(first, now, strict=True):
-        before, after = one.place, other.place
-        if before is after:
-            continue
-        if before is None or after is None:
-            return False
-        if before.path != after.path or before.root is not after.root or before.kind is not after.kind:
-            return False
-    return True
+    if len(first) == 1:
+        return _same_place(first[0].place, now[0].place)
+    return all(_same_place(one.place, other.place) for one, other in zip(first, now, strict=True))
+
+
+def _same_place(before: Place | None, after: Place | None) -> bool:
+    if before is None or after is None:
+        return before is after
+    return before.path == after.path and before.kind is after.kind and before.root is after.root
 
 
 def _held_above(active: Mapping[str, Step], step: Step) -> frozenset[str]:

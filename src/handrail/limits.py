@@ -162,6 +162,11 @@ class Limits:
         if self._breakers and (breaker := self._breakers.get(tool)) is not None and (wait := breaker.wait(now)):
             raise _later(Code.CIRCUIT_OPEN, f"{tool} failed {self._rules.breaker_failures} times in a row", wait)
 
+    @property
+    def watched(self) -> bool:
+        """Whether any tool has failed lately, so that the end of every call matters."""
+        return bool(self._breakers)
+
     def ended(self, tool: str, ok: bool, now: float) -> None:
         """Note how a call that ran has ended; denials never come here."""
         breaker = self._breakers.get(tool)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from handrail.errors import Fault
-from handrail.queries import FileQuery, FilesFound, TextFound, TextQuery
 from handrail.words import Change, Exclusion, Grant, Outcome, Place, PlaceKind, Ref, Risk, Scope, Touch, noun
+
+if TYPE_CHECKING:
+    from handrail.queries import FileQuery, FilesFound, TextFound, TextQuery
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────
 
@@ -50,10 +52,10 @@ class Listing:
 
 @noun
 class Content:
-    """A file read whole."""
+    """A file read whole, and when it was last changed."""
 
     data: bytes
-    stat: Stat
+    mtime_ns: int
 
 
 class Stream(Protocol):

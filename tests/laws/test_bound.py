@@ -3,13 +3,14 @@
 from typing import Literal, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handrail.output.bound import Bounds, Keep, bound, cut_lines
 
+laws = settings(max_examples=200, deadline=None)
 KEEPS = get_args(Keep)
-LINES = st.lists(st.text(st.sampled_from("ab é漢😀\t\r"), max_size=40), max_size=40)
+LINES = st.lists(st.text(st.sampled_from("ab é漢😀\t\r"), max_size=20), max_size=40)
 TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n", "\n\n"]))
 BOUNDS = st.builds(Bounds, st.integers(1, 12), st.integers(8, 400), st.integers(1, 30))
 
@@ -22,6 +23,7 @@ def lines_of(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
+@laws
 @given(TEXTS, BOUNDS, st.sampled_from(KEEPS))
 def test_what_is_shown_never_exceeds_the_bounds(text: str, bounds: Bounds, keep: Keep) -> None:
     """Lines and bytes stay within the bounds, marks and gap included."""
@@ -32,6 +34,7 @@ def test_what_is_shown_never_exceeds_the_bounds(text: str, bounds: Bounds, keep:
     assert all(len(line.partition(" … [")[0]) <= bounds.max_line_chars for line in lines_of(shown) if line[:1] != "…")
 
 
+@laws
 @given(TEXTS, BOUNDS, st.sampled_from(KEEPS))
 def test_a_text_is_cut_exactly_when_it_does_not_fit(text: str, bounds: Bounds, keep: Keep) -> None:
     """None means: within every bound."""
@@ -43,6 +46,7 @@ def test_a_text_is_cut_exactly_when_it_does_not_fit(text: str, bounds: Bounds, k
     assert (bound(text, bounds, keep) is None) == fits
 
 
+@laws
 @given(TEXTS, BOUNDS)
 def test_the_head_is_a_beginning_by_whole_lines(text: str, bounds: Bounds) -> None:
     """Each shown line is the text's line in the same place, whole or cut with a mark; only a lone line is cut short."""
@@ -56,6 +60,7 @@ def test_the_head_is_a_beginning_by_whole_lines(text: str, bounds: Bounds) -> No
         assert "\n" not in cut.text or whole.startswith(cut.text)
 
 
+@laws
 @given(TEXTS, BOUNDS)
 def test_the_tail_is_an_end_by_whole_lines(text: str, bounds: Bounds) -> None:
     """Each shown line is the text's line counted from the end."""
@@ -64,6 +69,7 @@ def test_the_tail_is_an_end_by_whole_lines(text: str, bounds: Bounds) -> None:
         assert cut_lines(text, bounds.max_line_chars).endswith(cut.text)
 
 
+@laws
 @given(TEXTS, BOUNDS, st.sampled_from(KEEPS))
 def test_the_counts_are_right(text: str, bounds: Bounds, keep: Keep) -> None:
     """`total` counts the whole text, `shown` what is left of it."""
@@ -104,6 +110,7 @@ def test_a_long_line_says_how_much_follows() -> None:
     assert cut_lines("ab\n" + "x" * 12 + "\nc", 10) == "ab\nxxxxxxxxxx … [2 more characters]\nc"
 
 
+@laws
 @given(TEXTS, st.integers(1, 30))
 def test_short_lines_are_left_alone(text: str, width: int) -> None:
     """Only over-long lines change."""

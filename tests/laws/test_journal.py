@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handrail.errors import Code, Misuse, Problem, RunFault
+from handrail.ports import Journal
 from handrail.store import checkpoint, reader
 from handrail.store import journal as journal_module
 from handrail.store.chain import Mark
@@ -76,7 +77,8 @@ def test_whatever_is_appended_can_be_read_back_and_verified(
 async def test_an_event_is_in_the_file_after_flush_and_not_before(tmp_path: Path) -> None:
     """Appending writes nothing; flush hands over all lines in one write."""
     journal = open_run(tmp_path)
-    journal.append("display", None, {"n": 1})
+    as_the_kernel_sees_it: Journal = journal
+    as_the_kernel_sees_it.append("display", None, {"n": 1})
     journal.append("display", None, {"n": 2})
     assert lines_of(tmp_path) == []
     journal.flush()

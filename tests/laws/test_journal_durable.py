@@ -95,6 +95,20 @@ async def test_a_long_job_in_the_thread_holds_up_nobody_who_waits(tmp_path: Path
     assert checkpoint.load(tmp_path) is not None
 
 
+async def test_a_bug_in_a_job_of_the_thread_leaves_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told as the bug of a thread, and the next ones are served."""
+    told: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_type))
+    journal = open_run(tmp_path)
+    journal._syncer.after_sync(lambda: print(1 // 0))
+    journal.append("display", None, {})
+    await asyncio.wait_for(journal.durable(), 10)
+    await asyncio.wait_for(journal.close(), 10)
+    assert told == [ZeroDivisionError]
+
+
 async def test_who_is_cancelled_while_waiting_harms_nobody(tmp_path: Path, disk: Disk) -> None:
     """The others are told, and the line stays."""
     journal = open_run(tmp_path)

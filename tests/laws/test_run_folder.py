@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 from handrail.errors import Code, Misuse, Problem, RunFault
+from handrail.ports import Spill
 from handrail.store import folders, projections
 from handrail.store.images import Images
 from handrail.store.journal import FileJournal
@@ -118,7 +119,7 @@ def test_runs_are_listed_newest_first_from_their_folders(tmp_path: Path) -> None
 
 def test_every_spilled_text_has_a_number_of_its_own(tmp_path: Path) -> None:
     """Across names, after opening again, and beside files that are there already."""
-    spill = FileSpill(tmp_path)
+    spill: Spill = FileSpill(tmp_path)
     refs = [spill.put("one").ref, spill.put("two", "stdout").ref]
     (tmp_path / "3.txt").write_text("somebody else's")
     refs += [spill.put("three").ref, FileSpill(tmp_path).put("four", "stderr").ref]
@@ -316,6 +317,38 @@ def test_projections_tell_every_finished_call_every_failure_and_every_grant(tmp_
     assert _lines(tmp_path / "logs" / "errors.jsonl") == [{**common, **failure, "call_id": "c3", "duration_ms": 1.0}]
     assert orjson.loads((tmp_path / "grants.json").read_bytes()) == [GRANT]
     assert {path.name for path in tmp_path.rglob("*.tmp")} == set()
+
+
+LOGS = ("logs/tools.jsonl", "logs/errors.jsonl", "grants.json")
+
+
+def _projected(folder: Path) -> list[bytes]:
+    projections.project(folder)
+    return [(folder / name).read_bytes() for name in LOGS]
+
+
+@pytest.mark.parametrize("harm", ["none", "no logs", "shorter log", "spoiled mark", "other journal"])
+def test_projecting_bit_by_bit_gives_what_projecting_at_once_gives(tmp_path: Path, harm: str) -> None:
+    """After every event, whatever became of the logs or the journal in between."""
+    for number, (kind, call_id, fields) in enumerate(EVENTS):
+        journal = FileJournal.open(tmp_path / "bits", "run-1", Clock())
+        journal.append(kind, call_id, fields)
+        journal.flush()
+        journal.abandon()
+        bits = _projected(tmp_path / "bits")
+        if harm == "no logs" and number == 4:
+            (tmp_path / "bits" / LOGS[0]).unlink()
+        if harm == "shorter log" and number == 4:
+            os.truncate(tmp_path / "bits" / LOGS[0], 10)
+        if harm == "spoiled mark":
+            (tmp_path / "bits" / "logs" / ".reached.json").write_bytes(b"{}")
+    if harm == "other journal":
+        data = (tmp_path / "bits" / "events.jsonl").read_bytes().replace(b'"write_file"', b'"write_safe"')
+        (tmp_path / "bits" / "events.jsonl").write_bytes(data)
+        bits = _projected(tmp_path / "bits")
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "whole" / "events.jsonl").write_bytes((tmp_path / "bits" / "events.jsonl").read_bytes())
+    assert bits == _projected(tmp_path / "whole")
 
 
 def _lines(path: Path) -> list[Any]:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.store.state import COUNTED, KeyRecord, RunState, fold
+from handrail.limits import COUNTED
+from handrail.store.state import KeyRecord, RunState, fold
 
 GRANT = {"id": "g1", "request": "q1", "scope": 2, "uses_left": 2, "expires": 99.0}
 
@@ -160,6 +161,7 @@ likely = {
     "request": names,
     "seen": st.dictionaries(names, names | st.none()),
     "duration_ms": st.integers(0, 99),
+    "bytes_read": st.integers(-(2**63), 2**63 - 1),
     "files_changed": st.lists(st.fixed_dictionaries({"path": names})),
     "asked": st.booleans(),
     "calls": st.lists(names),

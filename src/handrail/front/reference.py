@@ -167,7 +167,9 @@ def main(argv: list[str]) -> int:
             file.write_text(text)
         elif text != old:
             stale += 1
-            sys.stderr.writelines(list(difflib.unified_diff(old.splitlines(True), text.splitlines(True), name, name))[:20])
+            sys.stderr.writelines(
+                list(difflib.unified_diff(old.splitlines(True), text.splitlines(True), name, name))[:20]
+            )
     if stale:
         sys.stderr.write(f"{stale} reference page(s) are out of date: run `make docs`\n")
     return 1 if stale else 0

@@ -168,15 +168,15 @@ def compile_database(kinds: Sequence[SecretKind] = KINDS) -> bytes | None:
 
 def database_fingerprint(kinds: Sequence[SecretKind] = KINDS) -> str:
     """Name the database that `compile_database` would make here: kinds, order, library version and machine."""
-    import platform
+    import os
     from hashlib import sha256
-    from importlib.metadata import PackageNotFoundError, version
 
-    try:
-        library = version("hyperscan")
-    except PackageNotFoundError:
-        library = "none"
-    parts = [library, platform.machine(), *(f"{kind.name}\0{kind.pattern}" for kind in kinds)]
+    library = "none"
+    if has_hyperscan():
+        import hyperscan
+
+        library = str(hyperscan.__version__)
+    parts = [library, os.uname().machine, *(f"{kind.name}\0{kind.pattern}" for kind in kinds)]
     return sha256("\1".join(parts).encode()).hexdigest()[:32]
 
 

@@ -113,8 +113,14 @@ class Redactor:
         return value if same else cleaned
 
     def _pair(self, key: object, value: object) -> object:
-        if isinstance(key, str) and isinstance(value, str | list | tuple) and secret_name(key):
-            return _masked(value)
+        return self._masked(value) if isinstance(key, str) and secret_name(key) else self.value(value)
+
+    def _masked(self, value: object) -> object:
+        if isinstance(value, str):
+            return MARK if value.strip() and value != MARK else value
+        if isinstance(value, list | tuple):
+            items = [self._masked(item) for item in value]
+            return value if _same(items, value) else _like(value, items)
         return self.value(value)
 
     def _hidden(self, data: bytes) -> list[Span]:
@@ -161,14 +167,16 @@ class RedactingStream:
         return ready
 
     def _settled(self, spans: list[Span]) -> int:
-        """Return how far nothing that comes can change what is hidden: a line's end outside any secret."""
+        """Return how far nothing that comes can change what is hidden: to the end of a line, or a window back."""
         text = self._text
-        end = text.rfind("\n") + 1
+        line = text.rfind("\n") + 1
+        open_since = self._redactor.open_since(text[:line]) if line > self._shown else line
         if spans and spans[-1][1] == len(text):
-            end = min(end, spans[-1][0])
-        if end > self._shown:
-            end = min(end, self._redactor.open_since(text[:end]))
-        return max(end, len(text) - CONTEXT)
+            open_since = min(open_since, spans[-1][0])
+        if open_since < line:
+            # What is open may yet change what is hidden before it on the same line, but no line further up.
+            line = text.rfind("\n", 0, open_since) + 1
+        return max(line, len(text) - CONTEXT)
 
     def _forget(self, spans: list[Span], end: int) -> None:
         apart = self._text[end - 1] == "\n" and not any(a < end <= b for a, b in spans)
@@ -221,13 +229,6 @@ def _render(text: str, spans: list[Span], start: int, end: int) -> str:
             parts += [text[at:first], MARK]
         at = min(last, end)
     return "".join([*parts, text[at:end]])
-
-
-def _masked(value: str | list[object] | tuple[object, ...]) -> object:
-    if isinstance(value, str):
-        return MARK if value.strip() and value != MARK else value
-    items = [_masked(item) if isinstance(item, str) else item for item in value]
-    return value if _same(items, value) else _like(value, items)
 
 
 def _same(items: Iterable[object], others: Iterable[object]) -> bool:

@@ -15,14 +15,14 @@ from handrail.policy import builtin, confine, defaults, enablement, grants, rule
 from handrail.policy.world import ToolFacts, World
 from handrail.words import Decision, Exclusion, Finding, How, Touch, TouchKind, Verdict
 
-__all__ = ["ToolFacts", "World", "decide"]
+__all__ = ["ToolFacts", "World", "as_judged", "decide"]
 
 
 def decide(touches: Sequence[Touch], world: World) -> Verdict:
     """Judge a call: the strictest finding over all touches wins; silence denies."""
     bulk = defaults.files_changed(touches) > world.bulk_files
     found = []
-    for index, touch in enumerate(_with_what_is_moved(touches)):
+    for index, touch in enumerate(as_judged(touches)):
         about = _findings(touch, world, bulk=bulk)
         found += about if index == 0 else [replace(finding, touch=index) for finding in about]
     if not found:
@@ -61,8 +61,8 @@ def _findings(touch: Touch, world: World, *, bulk: bool) -> list[Finding]:
     return found
 
 
-def _with_what_is_moved(touches: Sequence[Touch]) -> Sequence[Touch]:
-    """A moved folder brings all that lies in it to its target, so the target is judged for that, too."""
+def as_judged(touches: Sequence[Touch]) -> Sequence[Touch]:
+    """Give the touches as they are judged: a moved folder brings all that lies in it to its target."""
     moved = [touch for touch in touches if touch.how is How.MOVE and touch.below and touch.place is not None]
     if not moved:
         return touches

@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from handrail.policy import as_judged
 from handrail.policy.defaults import files_changed
 from handrail.policy.patterns import host_and_port, literal, machine_path
 from handrail.policy.rules import FILE_KINDS, Rule
@@ -101,7 +102,7 @@ def _bulk(case: Case, against: Sequence[Finding]) -> Iterator[Edit]:
 
 
 def _allow_rules(case: Case, against: Sequence[Finding]) -> Iterator[Edit]:
-    touches, _ = case
+    touches = as_judged(case[0])
     for index in dict.fromkeys(finding.touch for finding in against if finding.source == "defaults"):
         touch = touches[index]
         target = exact_target(touch)
@@ -121,7 +122,7 @@ def _rules(case: Case, against: Sequence[Finding]) -> Iterator[Edit]:
         for rule in rules:
             if effect < rule.effect and not (rule.narrows and effect is Decision.ALLOW):
                 where = rule.where or rule.id
-                toml = f'effect = "{effect.word}"  # in the rule at {where}'
+                toml = f'# in the rule at {where}: effect = "{effect.word}"'
                 yield Edit(f"let the rule at {where} say {effect.word}", "rules", toml, _changed(rule, effect))
 
 

@@ -89,11 +89,18 @@ def _suggestion(found: _Try) -> Suggestion:
     return Suggestion(
         text="; ".join(edit.text for edit in chosen),
         setting=", ".join(dict.fromkeys(edit.setting for edit in chosen)),
-        # Tables last: a plain key that followed one would belong to it.
-        toml="\n".join(sorted((edit.toml for edit in chosen if edit.toml), key=lambda toml: toml.startswith("["))),
+        toml=_joined([edit.toml for edit in chosen]),
         flips_to=found.verdict.decision,
         apply=apply,
     )
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Put changes together: a later value of a key holds, and tables come last, or what follows would be theirs."""
+    tables = [text for text in texts if text.startswith("[[")]
+    lines = [line for text in texts if text not in tables for line in text.splitlines()]
+    keys = {line.partition(" = ")[0]: line for line in lines}
+    return "\n".join([*keys.values(), *tables])
 
 
 def _lifted_by_nothing(finding: Finding) -> bool:

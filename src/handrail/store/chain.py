@@ -75,9 +75,7 @@ def walk(
     progress: Progress | None = None,
     until: int | None = None,
 ) -> tuple[Mark, Break | None]:
-    """Follow the chain from a mark to the end, or to an offset; give the last place that fits and what stands against
-    going on.
-    """
+    """Follow the chain from a mark as far as it holds; give that place, and what stands against going on."""
     seq, head, offset = mark.seq, mark.head, mark.offset
     total = os.fstat(fd).st_size
     left = b""

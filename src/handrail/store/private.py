@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
@@ -68,20 +69,27 @@ def write_all(handle: int, data: bytes) -> None:
 
 def write_atomic(path: Path, chunks: Iterable[bytes]) -> None:
     """Put a file in place whole and durable, or not at all."""
+    with replacing(path) as handle:
+        for chunk in chunks:
+            write_all(handle, chunk)
+        os.fsync(handle)
+    sync_folder(path.parent)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[int]:
+    """Give a draft that takes the file's place when all went well; who needs it durable syncs it inside."""
     draft = draft_of(path)
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE, 0o600)
     try:
         try:
-            for chunk in chunks:
-                write_all(handle, chunk)
-            os.fsync(handle)
+            yield handle
         finally:
             os.close(handle)
         os.rename(draft, path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
 
 
 def draft_of(path: Path) -> Path:

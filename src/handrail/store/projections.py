@@ -1,50 +1,102 @@
-"""Views of a journal for people and other programs: made from the events, at any time, never read back."""
+"""Views of a journal for people and other programs: made from the events, at any time, never read back as truth.
+
+A long journal is not read again for each: what was projected before is kept with the place it reached.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from handrail.store import reader
-from handrail.store.private import make_inside, write_atomic
+from handrail.store import checkpoint
+from handrail.store.chain import Mark, batches, open_events, walk
+from handrail.store.private import SAFE, make_inside, read_private, replacing, write_all
 from handrail.store.state import RunState
 from handrail.words import Json
 
+TOOLS, ERRORS, REACHED = "tools.jsonl", "errors.jsonl", ".reached.json"
 _ENDS = ("tool.completed", "tool.failed")
+_ERROR_FIELDS = ("ts", "trace_id", "call_id", "tool", "status", "code", "class", "message", "effect", "duration_ms")
+
+
+@dataclass(slots=True)
+class Reached:
+    """How far the logs go, and which calls had begun there."""
+
+    mark: Mark = field(default_factory=Mark)
+    tools_bytes: int = 0
+    errors_bytes: int = 0
+    began: dict[str, dict[str, Json]] = field(default_factory=dict)
 
 
 def project(folder: Path) -> None:
-    """Write logs/tools.jsonl, logs/errors.jsonl and grants.json anew from the events."""
+    """Bring logs/tools.jsonl, logs/errors.jsonl and grants.json up to date, each replaced as a whole."""
     make_inside(folder, ("logs",))
-    state = RunState()
-    write_atomic(folder / "logs" / "tools.jsonl", _lines(tool_lines(_folding(reader.events(folder), state))))
-    write_atomic(folder / "logs" / "errors.jsonl", _lines(error_lines(reader.events(folder))))
-    grants = orjson.dumps(list(state.grants.values()), option=orjson.OPT_INDENT_2)
-    write_atomic(folder / "grants.json", [grants, b"\n"])
+    logs, fd = folder / "logs", open_events(folder)
+    try:
+        reached = _reached(logs, fd)
+        with replacing(logs / TOOLS) as tools, replacing(logs / ERRORS) as errors:
+            _copy(logs / TOOLS, tools, reached.tools_bytes)
+            _copy(logs / ERRORS, errors, reached.errors_bytes)
+            _extend(fd, reached, tools, errors)
+        grants = list(_state(folder, fd).grants.values())
+    finally:
+        os.close(fd)
+    _put(folder / "grants.json", orjson.dumps(grants, option=orjson.OPT_INDENT_2) + b"\n")
+    _put(logs / REACHED, orjson.dumps(reached))
 
 
-def _folding(events: Iterable[dict[str, Any]], state: RunState) -> Iterator[dict[str, Any]]:
-    for event in events:
-        state.apply(event)
-        yield event
+def _reached(logs: Path, fd: int) -> Reached:
+    """Where the last projection ended; the beginning where that does not fit the journal or the logs."""
+    try:
+        kept = orjson.loads(read_private(logs / REACHED))
+        reached = Reached(Mark(**kept["mark"]), kept["tools_bytes"], kept["errors_bytes"], kept["began"])
+        whole = (logs / TOOLS).stat().st_size >= reached.tools_bytes
+        whole = whole and (logs / ERRORS).stat().st_size >= reached.errors_bytes
+        return reached if whole and checkpoint.fits(fd, reached.mark) else Reached()
+    except (OSError, ValueError, KeyError, TypeError):
+        return Reached()
 
 
-def tool_lines(events: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Json]]:
-    """Give one line a finished call; a call that never started carries in its end what a start would say."""
-    began: dict[str, Mapping[str, Any]] = {}
-    for event in events:
-        kind, call_id = event.get("kind"), event.get("call_id")
-        if kind == "tool.started" and isinstance(call_id, str):
-            began[call_id] = event
-        elif kind in _ENDS and isinstance(call_id, str):
-            yield _tool_line({**began.pop(call_id, {}), **event})
+def _extend(fd: int, reached: Reached, tools: int, errors: int) -> None:
+    seq, offset, last = reached.mark.seq, reached.mark.offset, b""
+    for lines, _ in batches(fd, offset):
+        ended = [call for line in lines if (call := _ended(line, reached.began)) is not None]
+        told = b"".join(orjson.dumps(tool_line(call)) + b"\n" for call in ended)
+        failed = b"".join(orjson.dumps(error_line(call)) + b"\n" for call in ended if call["kind"] == "tool.failed")
+        write_all(tools, told)
+        write_all(errors, failed)
+        reached.tools_bytes += len(told)
+        reached.errors_bytes += len(failed)
+        seq, offset = seq + len(lines), offset + sum(map(len, lines)) + len(lines)
+        last = lines[-1] if lines else last
+    if seq > reached.mark.seq:
+        reached.mark = Mark(seq, sha256(last).hexdigest(), offset)
 
 
-def _tool_line(call: Mapping[str, Any]) -> dict[str, Json]:
+def _ended(line: bytes, began: dict[str, dict[str, Json]]) -> dict[str, Any] | None:
+    """Give a finished call: its end, with what its start said; a call that never started says it in its end."""
+    try:
+        event = orjson.loads(line)
+        kind, call_id = event["kind"], event["call_id"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if kind == "tool.started" and isinstance(call_id, str):
+        began[call_id] = {name: event.get(name) for name in ("tool", "version", "risk", "args")}
+    if kind not in _ENDS or not isinstance(call_id, str):
+        return None
+    return {**began.pop(call_id, {}), **event}
+
+
+def tool_line(call: Mapping[str, Any]) -> dict[str, Json]:
+    """What tools.jsonl says of a finished call."""
     status = call.get("status")
     return {
         "ts": call.get("ts"),
@@ -69,6 +121,11 @@ def _tool_line(call: Mapping[str, Any]) -> dict[str, Json]:
     }
 
 
+def error_line(call: Mapping[str, Any]) -> dict[str, Json]:
+    """What errors.jsonl says of a call that did not do what was asked."""
+    return {name: call.get(name) for name in _ERROR_FIELDS}
+
+
 def _path(change: Any) -> Any:
     return change.get("path") if isinstance(change, dict) else change
 
@@ -87,20 +144,22 @@ def _hashes(call: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield str(ref), digest
 
 
-def error_lines(events: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Json]]:
-    """Give one line a call that did not do what was asked."""
-    for event in events:
-        if event.get("kind") == "tool.failed":
-            names = ("ts", "trace_id", "call_id", "tool", "status", "code", "class", "message", "effect", "duration_ms")
-            yield {name: event.get(name) for name in names}
+def _state(folder: Path, fd: int) -> RunState:
+    known = checkpoint.load(folder)
+    start, state = (known.mark, known.state) if known and checkpoint.fits(fd, known.mark) else (Mark(), RunState())
+    walk(fd, start, None, lambda event, _: state.apply(event))
+    return state
 
 
-def _lines(values: Iterable[Mapping[str, Json]]) -> Iterator[bytes]:
-    batch: list[bytes] = []
-    for value in values:
-        batch.append(orjson.dumps(value))
-        if len(batch) >= 1000:
-            yield b"\n".join(batch) + b"\n"
-            batch = []
-    if batch:
-        yield b"\n".join(batch) + b"\n"
+def _copy(path: Path, target: int, size: int) -> None:
+    if size == 0:
+        return
+    with open(os.open(path, os.O_RDONLY | SAFE), "rb") as source:
+        while size > 0 and (chunk := source.read(min(size, 1 << 20))):
+            write_all(target, chunk)
+            size -= len(chunk)
+
+
+def _put(path: Path, data: bytes) -> None:
+    with replacing(path) as handle:
+        write_all(handle, data)

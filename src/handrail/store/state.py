@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from handrail.limits import COUNTED
 from handrail.words import Json
 
-COUNTED = ("calls", "wall_ms", "bytes_read", "bytes_written", "files_changed", "processes", "prompts")
 # Raised before a call is admitted: such a call uses up no budget.
 BEFORE_ADMISSION = frozenset(
     {"UNKNOWN_TOOL", "UNSUPPORTED_VERSION", "INVALID_ARGS", "PATH_OUTSIDE_ROOTS", "BUDGET_EXHAUSTED"}
@@ -25,7 +25,7 @@ class KeyRecord:
 
 
 def _nothing_used() -> dict[str, float]:
-    return dict.fromkeys(COUNTED, 0)
+    return dict.fromkeys(COUNTED, 0.0)
 
 
 @dataclass(slots=True)
@@ -187,7 +187,7 @@ def _undone(state: RunState, event: Mapping[str, Any]) -> None:
 
 
 def _number(value: Any) -> float:
-    return value if isinstance(value, (int, float)) else 0
+    return float(value) if isinstance(value, (int, float)) else 0.0
 
 
 def _text(value: Any) -> str:

@@ -128,8 +128,14 @@ class Syncer:
         """Run the jobs; tell whether this was the last round."""
         for item in items:
             if callable(item):
-                with contextlib.suppress(OSError):
+                try:
                     item()
+                except OSError:
+                    continue  # what a job keeps can be made again
+                except Exception as bug:  # noqa: BLE001
+                    # Told as any thread's bug is, but the thread stays: others wait for the disk.
+                    told = (type(bug), bug, bug.__traceback__, self._thread)
+                    threading.excepthook(threading.ExceptHookArgs(told))
         return any(isinstance(item, _Stop) for item in items)
 
     def _collect(self) -> list[Item]:

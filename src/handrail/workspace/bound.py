@@ -10,7 +10,7 @@ from handrail.errors import Code, Problem
 from handrail.policy.patterns import excluded as find_excluded
 from handrail.ports import Content, Listing, Stat
 from handrail.words import Change, Exclusion, Place, PlaceKind, Root
-from handrail.workspace import folders, listing, moving, reading, removing, restoring, writing
+from handrail.workspace import folders, listing, reading, writing
 from handrail.workspace.access import READ, Access, not_a_file, problem_of
 from handrail.workspace.exclude import leaves_out
 from handrail.workspace.group import Group
@@ -81,7 +81,7 @@ class BoundFiles:
         finally:
             os.close(fd)
         self.bytes_read += len(data)
-        return Content(data, reading.stat_of(status))
+        return Content(data, status.st_mtime_ns)
 
     def open(self, place: Place) -> reading.FileStream:
         """Open a regular file to stream it, whatever its size; use it as `async with`."""
@@ -139,6 +139,8 @@ class BoundFiles:
 
     async def delete(self, place: Place, *, recursive: bool, expected_sha256: str | None = None) -> Changes:
         """Remove a file, link or folder, keeping pre-images."""
+        from handrail.workspace import removing
+
         brake, first = Brake(), len(self.changes)
         work = partial(
             removing.delete,
@@ -156,6 +158,8 @@ class BoundFiles:
 
     async def move(self, source: Place, target: Place, *, overwrite: bool) -> Changes:
         """Rename, also between roots; never over something unless `overwrite`."""
+        from handrail.workspace import moving
+
         brake, first = Brake(), len(self.changes)
         ours = {change.path for change in self.changes}
         work = partial(moving.move, overwrite=overwrite, ours=ours, record=self._record, brake=brake)
@@ -173,6 +177,8 @@ class BoundFiles:
 
     async def restore(self, place: Place, change: Change, data: bytes | None) -> Changes:
         """Put back what a recorded change took away; STALE_FILE where it was changed since. Not for moves."""
+        from handrail.workspace import restoring
+
         brake, first = Brake(), len(self.changes)
         await self._threads.run(brake, restoring.restore, self._access, place, change, data, self._record, brake)
         return self.changes[first:]

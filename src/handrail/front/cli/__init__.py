@@ -25,7 +25,10 @@ def main() -> None:
 
 def _run() -> int:
     import gc
+    import os
 
+    # Looking through all installed packages for plugins of pydantic is nothing for a command that ends at once.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Imports make no garbage worth looking for, and most commands end before there is any.
     gc.set_threshold(100_000, 50, 100)
     for stream in (sys.stdout, sys.stderr):
@@ -37,8 +40,8 @@ def _run() -> int:
 
 def _flush() -> None:
     """Hand out what is still in buffers; a reader that is gone needs nothing more."""
+    import contextlib
+
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(OSError):
             stream.flush()
-        except OSError:
-            pass

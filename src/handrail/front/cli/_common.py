@@ -30,7 +30,7 @@ _warned: set[str] = set()
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end; an interrupt or a request to terminate cancels what runs, so that it is on record as cancelled."""
+    """Run to the end; an interrupt or a request to terminate cancels what runs, and that is on record."""
     import asyncio
     import signal
 
@@ -118,10 +118,10 @@ class Stderr:
         out.print(display_panel(level, str(fields.get("title") or level), content, min(out.width, 100)))
 
 
-def terminal_approver() -> Any:
+def terminal_approver(what: str = "--approve") -> Any:
     """The approver that asks at this terminal; an error where there is none."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.UsageError("--approve needs a terminal: a person must see the request to approve it.")
+        raise click.UsageError(f"{what} needs a terminal: a person must see the request to answer it.")
     from handrail.approvals.terminal import TerminalApprover
 
     return TerminalApprover(ledger(), clock())

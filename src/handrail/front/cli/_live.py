@@ -22,7 +22,7 @@ async def following(runtime: Runtime, *, live: bool) -> AsyncIterator[None]:
     if asked_here and not live:
         yield
         return
-    journal = Tail(runtime.parts.folder.events, runtime.parts.journal.flush)
+    journal = Tail(runtime.parts.folder.events)
     told = Told(live=live, asked_here=asked_here)
     task = asyncio.ensure_future(_poll(journal, told))
     try:
@@ -42,8 +42,8 @@ async def _poll(journal: Tail, told: Told) -> None:
 class Tail:
     """The lines that a journal gets from now on."""
 
-    def __init__(self, path: Path, flush: Any) -> None:
-        self._path, self._flush = path, flush
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._at = path.stat().st_size
 
     def new(self) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A problem as a person at a terminal reads it: what happened, by which rule, and the command that goes on from here."""
+"""A problem as a person at a terminal reads it: what happened, by which rule, and the command that goes on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Runs and policies as people look at them: tables and trees."""
+"""Runs as people look at them: tables and trees that stay readable at 80 columns."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -9,13 +10,18 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 from rich.tree import Tree
 
 from handrail.approvals.show import visible
 
 STATUS = {"ok": "green", "failed": "red", "denied": "red", "pending": "yellow", "unknown": "magenta"}
 DECISION = {"allow": "green", "ask": "yellow", "deny": "red"}
+LEVEL = {"success": "green", "warning": "yellow", "error": "red", "progress": "cyan"}
+_LEAST = 8  # columns that a cut one keeps
+_SHORT = 13  # of a run's own name: its millisecond
 
 
 def plain(value: Any) -> str:
@@ -23,20 +29,101 @@ def plain(value: Any) -> str:
     return escape(visible(str(value)))
 
 
-def runs_table(out: Console, found: Sequence[Any]) -> None:
-    """The runs, newest first."""
-    if not found:
-        out.print("no runs yet")
-        return
+def print_rows(out: Console, head: Sequence[str], rows: Iterable[Sequence[str]], give_way: Sequence[str]) -> None:
+    """Print rows of markup in columns, each row on one line; where room is short, named columns are cut in turn."""
+    cells = [[Text(name, "bold") for name in head], *([Text.from_markup(cell) for cell in row] for row in rows)]
+    widths = [max(row[column].cell_len for row in cells) for column in range(len(head))]
+    missing = sum(widths) + 2 * (len(head) - 1) - out.width
+    for name in give_way:
+        column = head.index(name)
+        cut = min(max(missing, 0), max(widths[column] - _LEAST, 0))
+        widths[column] -= cut
+        missing -= cut
+    for row in cells:
+        line = Text()
+        for cell, width in zip(row, widths, strict=True):
+            cell.truncate(width, overflow="ellipsis", pad=True)
+            line.append_text(cell).append("  ")
+        line.rstrip()
+        out.print(line, soft_wrap=True)
+
+
+def wrapped(*columns: str, wrap: Sequence[str]) -> Table:
+    """A table without lines in which the named columns wrap beneath themselves."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("run", "started", "events", "workspace", "state"):
-        table.add_column(name, no_wrap=True)
-    for item in found:
-        started = datetime.fromisoformat(item.started).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        state = "finished" if item.last_kind == "run.finished" else "open, or ended without closing"
-        workspace = item.description.get("workspace", "")
-        table.add_row(plain(item.run_id), started, str(item.events), plain(workspace), state)
-    out.print(table)
+    for name in columns:
+        table.add_column(name, no_wrap=name not in wrap, overflow="fold")
+    return table
+
+
+def coloured(word: str, colours: Mapping[str, str], shown: str = "") -> str:
+    """A word in the colour it stands for."""
+    return f"[{colours.get(word, 'dim')}]{plain(shown or word)}[/]"
+
+
+def display_panel(level: str, title: str, content: str, width: int) -> Panel:
+    """What a tool shows to the person."""
+    from rich.markdown import Markdown
+
+    shown = Markdown("\n".join(visible(line) for line in content.split("\n")))
+    return Panel(shown, title=plain(title), border_style=LEVEL.get(level, "blue"), width=width)
+
+
+def arguments_line(args: Any, room: int) -> str:
+    """A call's arguments on one line; what is not set is left out."""
+    if not isinstance(args, Mapping):
+        text = visible(str(args))
+    else:
+        given = {name: value for name, value in args.items() if value not in (None, False, [], {})}
+        text = visible("  ".join(f"{name}={_first_line(value)}" for name, value in given.items()))
+    return text if len(text) <= room else f"{text[: max(room - 1, 1)]}…"
+
+
+def _first_line(value: Any) -> str:
+    first, newline, rest = str(value).partition("\n")
+    return f"{first} …" if newline and rest else first
+
+
+# ── runs ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def runs_table(out: Console, found: Sequence[Any]) -> None:
+    """The runs, newest first; at a terminal by as much of their names as tells them apart."""
+    names = short_names([item.run_id for item in found]) if out.is_terminal else {}
+    rows = [
+        (
+            plain(names.get(item.run_id, item.run_id)),
+            _local(item.started),
+            str(item.events),
+            "closed" if item.last_kind == "run.finished" else "[yellow]not closed[/]",
+            plain(_home(item.description.get("workspace", ""))),
+        )
+        for item in found
+    ]
+    print_rows(out, ("run", "started", "events", "state", "workspace"), rows, ("workspace", "run"))
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """The shortest starts by which runs can be told apart; names that people gave stay whole."""
+    short = {}
+    for name in names:
+        length = _SHORT if len(name) == 36 and name.count("-") == 4 else len(name)
+        while length < len(name) and sum(other.startswith(name[:length]) for other in names) > 1:
+            length += 1
+        short[name] = name[:length].rstrip("-")
+    return short
+
+
+def _home(path: str) -> str:
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path
+
+
+def _local(ts: str) -> str:
+    try:
+        return datetime.fromisoformat(ts).astimezone().strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return "unknown"
 
 
 def calls_of(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -73,75 +160,52 @@ def _note(event: Mapping[str, Any]) -> str:
     if kind == "display":
         return f"shown: {str(event.get('content', ''))[:100]}"
     if kind == "undo.applied":
-        return f"took back {', '.join(event.get('calls', ()))}"
+        return f"took back {', '.join(call[-12:] for call in event.get('calls', ()))}"
     return str(kind)
 
 
 def run_table(out: Console, folder: Path, calls: Sequence[Mapping[str, Any]]) -> None:
     """The calls of one run."""
-    out.print(f"[bold]run[/] {plain(folder.name)}   {len(calls)} calls")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("call", "tool", "decision", "status", "ms", "changed", "arguments"):
-        table.add_column(name, no_wrap=name != "arguments")
-    for call in calls:
-        status, decision = call["status"], call.get("decision") or ""
-        table.add_row(
-            plain(call["call_id"][-12:]),
+    out.print(f"[bold]run[/] {plain(folder.name)}   {len(calls)} call{'' if len(calls) == 1 else 's'}")
+    if not calls:
+        return
+    rows = [
+        (
+            plain(call["call_id"][-12:] if out.is_terminal else call["call_id"]),
             plain(call["tool"]),
-            f"[{DECISION.get(decision, 'dim')}]{decision or '-'}[/]",
-            f"[{STATUS.get(status, 'white')}]{plain(call.get('code') or status)}[/]",
+            coloured(call.get("decision") or "-", DECISION),
+            coloured(call["status"], STATUS, call.get("code") or call["status"]),
             f"{call.get('duration_ms', 0):.1f}",
-            str(len(call.get("changed", ()))) if call.get("changed") else "",
-            plain(_short(call.get("args"))),
+            str(len(call["changed"])) if call.get("changed") else "",
+            plain(arguments_line(call.get("args"), 200)),
         )
-    out.print(table)
+        for call in calls
+    ]
+    head = ("call", "tool", "decision", "status", "ms", "changed", "arguments")
+    print_rows(out, head, rows, ("arguments", "tool"))
 
 
-def _short(args: Any) -> str:
-    if not isinstance(args, Mapping):
-        return str(args)[:80]
-    given = {name: value for name, value in args.items() if value not in (None, False, [], {})}
-    text = "  ".join(f"{name}={value}" for name, value in given.items())
-    return text if len(text) <= 120 else f"{text[:117]}…"
-
-
-def run_tree(name: str, events: Iterable[Mapping[str, Any]]) -> Tree:
+def run_tree(name: str, events: Iterable[Mapping[str, Any]], width: int) -> Tree:
     """A run drawn as a tree: calls, below them what was asked, decided, changed."""
     tree = Tree(f"[bold]run[/] {plain(name)}")
     nodes: dict[str, Tree] = {}
     for call in calls_of(events):
-        status = call["status"]
-        label = f"[{STATUS.get(status, 'white')}]●[/] [bold]{plain(call['tool'])}[/] {plain(_short(call.get('args')))}"
-        node = nodes.get(call.get("parent") or "", tree).add(label)
+        colour, tool = STATUS.get(call["status"], "white"), visible(str(call["tool"]))
+        shown = arguments_line(call.get("args"), max(width - len(tool) - 9, 10))
+        node = nodes.get(call.get("parent") or "", tree).add(f"[{colour}]●[/] [bold]{escape(tool)}[/] {escape(shown)}")
         nodes[call["call_id"]] = node
-        decision = call.get("decision") or "-"
-        node.add(f"[{DECISION.get(decision, 'dim')}]{decision}[/] [dim]{plain(', '.join(call.get('rules', ())))}[/]")
-        for note in call["notes"]:
-            node.add(f"[yellow]{plain(note)}[/]")
-        for change in call.get("changed", ()):
-            node.add(f"[cyan]{plain(change['op'])}[/] {plain(change['path'])}")
-        took = f"[dim]{call.get('duration_ms', 0):.1f} ms[/]"
-        hidden = " [magenta]secrets hidden[/]" if call.get("redacted") else ""
-        node.add(f"[{STATUS.get(status, 'white')}]{plain(call.get('code') or status)}[/] {took}{hidden}")
+        _branches(node, call, width)
     return tree
 
 
-def policy_table(out: Console, policy: Mapping[str, Any]) -> None:
-    """The effective policy."""
-    out.print(f"[bold]policy[/] {policy['digest'][:16]}   mode {policy.get('mode')}")
-    for root in policy.get("roots", ()):
-        out.print(f"  root {plain(root)}", markup=True)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("tool", "enabled", "touch", "result", "because"):
-        table.add_column(name, no_wrap=name != "because")
-    for tool in policy["tools"]:
-        for number, touch in enumerate(tool["touches"]):
-            decision = touch["decision"]
-            table.add_row(
-                plain(tool["name"]) if number == 0 else "",
-                ("yes" if tool["enabled"] else "[dim]no[/]") if number == 0 else "",
-                plain(touch["kind"]),
-                f"[{DECISION.get(decision, 'dim')}]{decision}[/]",
-                plain(", ".join(touch["rules"])),
-            )
-    out.print(table)
+def _branches(node: Tree, call: Mapping[str, Any], width: int) -> None:
+    status = call["status"]
+    decision = call.get("decision") or "not judged"
+    node.add(f"{coloured(decision, DECISION)} [dim]{plain(', '.join(dict.fromkeys(call.get('rules', ()))))}[/]")
+    for note in call["notes"]:
+        node.add(f"[yellow]{plain(note[: max(width - 10, 20)])}[/]")
+    for change in call.get("changed", ()):
+        node.add(f"[cyan]{plain(change['op'])}[/] {plain(change['path'])}")
+    hidden = " [magenta]secrets hidden[/]" if call.get("redacted") else ""
+    took = f"[dim]{call.get('duration_ms', 0):.1f} ms[/]"
+    node.add(f"{coloured(status, STATUS, call.get('code') or status)} {took}{hidden}")

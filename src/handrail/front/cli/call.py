@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,17 @@ EXIT = {Status.OK: 0, Status.FAILED: 1, Status.DENIED: 3, Status.PENDING: 4}
 @click.command("call")
 @click.argument("tool", required=False)
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE ...]")
-@click.option("--args", "raw", metavar="JSON|@FILE", help="all arguments as one JSON object, or a file of it (@-: stdin)")
+@click.option(
+    "--args", "raw", metavar="JSON|@FILE", help="all arguments as one JSON object, or a file of it (@-: stdin)"
+)
 @click.option("--run", "run_id", metavar="NAME", help="a run to go on with, or the name of a new one")
 @click.option("--enable", multiple=True, metavar="TOOL", help="enable a tool or toolset for this call")
 @click.option("--headless", is_flag=True, help="never ask; a call that must be asked for ends as pending")
 @click.option("--approve", is_flag=True, help="see the request at this terminal, approve and run in one go")
 @click.option("--approval", metavar="ID", help="replay exactly the request that was approved")
-@click.option("--key", "idempotency_key", metavar="KEY", help="idempotency key: a repeated call gives the first outcome")
+@click.option(
+    "--key", "idempotency_key", metavar="KEY", help="idempotency key: a repeated call gives the first outcome"
+)
 @click.option("--permissions", metavar="KINDS", help="limit the call to these kinds of touch, separated by commas")
 @click.option("--skill", metavar="NAME", help="the skill on whose behalf the call is made")
 @click.option("--live", is_flag=True, help="show what happens while it happens")
@@ -72,7 +77,7 @@ def _object(raw: str) -> dict[str, Any]:
         reason = error.strerror if isinstance(error, OSError) else error
         raise click.UsageError(f"--args{f' {raw}' if raw.startswith('@') else ''}: {reason}.") from None
     if not isinstance(found, dict):
-        raise click.UsageError("--args: a JSON object is needed, such as '{\"path\": \"README.md\"}'.")
+        raise click.UsageError('--args: a JSON object is needed, such as \'{"path": "README.md"}\'.')
     return found
 
 
@@ -113,10 +118,8 @@ async def _call(given: Mapping[str, Any], args: dict[str, Any]) -> Outcome:
     from handrail.front.cli._live import following
 
     async with opened(given) as runtime, following(runtime, live=given["live"]):
-        try:
+        with suppress(Problem):  # an unknown tool is the kernel's to tell
             args = typed(runtime.parts.catalog.get(given["tool"]), args, given["pairs"])
-        except Problem:
-            pass  # an unknown tool is the kernel's to tell
         return await runtime.call(
             given["tool"],
             args,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from handrail.front.cli._common import console
-
-WORKSPACE = click.option("--workspace", "-w", default=".", type=click.Path(file_okay=False), help="the folder whose settings count")
+from handrail.front.cli._common import CONFIG, JSON, WORKSPACE, console, loaded, print_json
 
 
 @click.group("config")
@@ -21,59 +18,54 @@ def command() -> None:
 
 @command.command("show")
 @click.option("--origin", is_flag=True, help="say where each value comes from")
-@click.option("--config", "-c", type=click.Path(dir_okay=False), help="a settings file instead of the usual ones")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON document")
 @WORKSPACE
-def show(workspace: str, origin: bool, config: str | None, as_json: bool) -> None:
+@CONFIG
+@JSON
+def show(origin: bool, **given: Any) -> None:
     """Print the settings in force."""
-    from handrail.settings import keys, load
+    from handrail.settings import keys
 
-    loaded = load(Path(workspace), config=Path(config) if config else None, environment=os.environ)
-    found = {key.name: _value(loaded.settings, key.name) for key in keys()}
-    for warning in loaded.warnings:
-        sys.stderr.write(f"warning: {warning}\n")
-    if as_json:
-        import orjson
-
-        told = {name: {"value": value, "origin": loaded.origins[name].where} for name, value in found.items()}
-        rules = [{"id": rule.id, "where": rule.where, "effect": rule.effect} for rule in loaded.settings.rules]
-        sys.stdout.write(orjson.dumps({**told, "rules": rules}, option=orjson.OPT_INDENT_2, default=str).decode() + "\n")
+    found = loaded(given)
+    values = {key.name: _value(found.settings, key.name) for key in keys()}
+    rules = found.settings.rules
+    if given["as_json"]:
+        told = {name: {"value": value, "origin": found.origins[name].where} for name, value in values.items()}
+        print_json({**told, "rules": [rule.model_dump(mode="json") for rule in rules]})
         return
-    from rich.markup import escape
-    from rich.table import Table
+    from handrail.front.cli._tables import plain, print_rows
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("setting", "value", *(["from"] if origin else [])):
-        table.add_column(name, no_wrap=name == "setting")
-    for name, value in found.items():
-        where = loaded.origins[name].where
-        table.add_row(name, escape(_text(value)), *([f"[dim]{escape(where)}[/]"] if origin else []))
-    for rule in loaded.settings.rules:
-        parts = [rule.effect, rule.tool or "", rule.touch or "", rule.target or ""]
-        table.add_row(rule.id, escape(" ".join(part for part in parts if part)), *([escape(rule.where)] if origin else []))
-    console().print(table)
+    rows = [(plain(name), plain(_text(value)), plain(found.origins[name].where)) for name, value in values.items()]
+    for rule in rules:
+        parts = (rule.effect, rule.tool, rule.touch, rule.target, rule.skill, rule.caller)
+        rows.append((plain(rule.id), plain(" ".join(part for part in parts if part)), plain(rule.where)))
+    head = ("setting", "value", "from")
+    shown = 3 if origin else 2
+    print_rows(console(), head[:shown], [row[:shown] for row in rows], ("value",))
 
 
 @command.command("trust")
 @click.option("--forget", is_flag=True, help="take the trust back")
 @WORKSPACE
-def trust(workspace: str, forget: bool) -> int:
-    """Trust this project's settings file as it stands now; any later change needs a new look."""
-    from handrail.settings import load, trust_store
+def trust(forget: bool, **given: Any) -> int:
+    """Trust this project's settings file as it stands now.
 
-    loaded = load(Path(workspace), environment=os.environ)
-    files = [item for item in loaded.files if item.layer == "project"]
+    Until then it can only narrow what is allowed. Any later change of the file needs a new look.
+    """
+    from handrail.approvals.show import visible
+    from handrail.settings import trust_store
+
+    files = [item for item in loaded(given).files if item.layer == "project"]
     if not files:
-        raise click.UsageError("There is no project settings file here (handrail.toml or [tool.handrail]).")
+        raise click.UsageError("There is no project settings file here (handrail.toml, or [tool.handrail]).")
     store = trust_store()
     for item in files:
         if forget:
-            store.forget(Path(item.path))
-            sys.stderr.write(f"no longer trusted: {item.path}\n")
+            known = store.forget(Path(item.path))
+            sys.stderr.write(f"{'no longer trusted' if known else 'was not trusted'}: {item.path}\n")
             continue
-        console().print(item.text, markup=False)
+        sys.stdout.write("".join(f"{visible(line)}\n" for line in item.text.splitlines()))
         store.trust(Path(item.path), item.pin)
-        sys.stderr.write(f"trusted: {item.path} (sha256 {item.sha256[:16]}…)\n")
+        sys.stderr.write(f"trusted as it stands above: {item.path} (sha256 {item.sha256[:16]}…)\n")
     return 0
 
 
@@ -86,4 +78,4 @@ def _value(settings: Any, name: str) -> Any:
 def _text(value: Any) -> str:
     import json
 
-    return json.dumps(value, default=str)
+    return json.dumps(value, default=str, ensure_ascii=False)

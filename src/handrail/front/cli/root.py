@@ -41,7 +41,9 @@ class Verbs(click.Group):
         found: click.Command = module.command
         return found
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Name the nearest verb where there is none."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             import difflib

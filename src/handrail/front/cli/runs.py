@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from handrail.front.cli._common import console, opened, progress, runs_folder
+from handrail.front.cli._common import JSON, WORKSPACE, console, print_json, progress, run_async, runs_folder
 
-WORKSPACE = click.option("--workspace", "-w", default=".", type=click.Path(file_okay=False), help="the folder whose settings count")
-JSON = click.option("--json", "as_json", is_flag=True, help="print one JSON document")
+RUN = click.argument("run", required=False)
 
 
 @click.group("runs")
 def command() -> None:
-    """Look at past runs, verify them, take back what they changed."""
+    """Look at past runs, verify them, take back what they changed.
+
+    RUN is a run's name or the beginning of it; without one, the newest run of this workspace is taken.
+    """
 
 
 @command.command("list")
-@click.option("--limit", default=20, help="how many, newest first")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="how many, newest first")
+@click.option("--here", is_flag=True, help="only those of this workspace")
 @WORKSPACE
 @JSON
-def list_runs(limit: int, **given: Any) -> None:
+def list_runs(limit: int, here: bool, **given: Any) -> None:
     """List the runs, newest first."""
     from handrail.store.folders import list_runs as found_in
 
-    found = found_in(runs_folder(given))[:limit]
+    found = found_in(runs_folder(given))
+    found = [item for item in found if not here or _is_here(item, given)][:limit]
     if given["as_json"]:
-        _print_json([_info(item) for item in found])
+        import dataclasses
+
+        print_json([dataclasses.asdict(item) for item in found])
+        return
+    if not found:
+        sys.stderr.write("There are no runs yet; `handrail call` makes one.\n")
         return
     from handrail.front.cli._tables import runs_table
 
@@ -38,36 +48,36 @@ def list_runs(limit: int, **given: Any) -> None:
 
 
 @command.command("show")
-@click.argument("run", required=False)
+@RUN
 @WORKSPACE
 @JSON
 def show(run: str | None, **given: Any) -> None:
-    """Show a run: its calls, what each changed, and who allowed it."""
+    """Show a run: its calls, how each was judged, what each changed."""
     from handrail.front.cli._tables import calls_of, run_table
     from handrail.store.reader import events
 
-    folder = _folder(run, given)
+    folder = folder_of(run, given)
     calls = calls_of(events(folder))
     if given["as_json"]:
-        _print_json({"run_id": folder.name, "calls": calls})
+        print_json({"run_id": folder.name, "calls": calls})
         return
     run_table(console(), folder, calls)
 
 
 @command.command("tree")
-@click.argument("run", required=False)
+@RUN
 @WORKSPACE
 def tree(run: str | None, **given: Any) -> None:
     """Draw a run as a tree of calls and what happened in each."""
     from handrail.front.cli._tables import run_tree
     from handrail.store.reader import events
 
-    folder = _folder(run, given)
-    console().print(run_tree(folder.name, events(folder)))
+    folder, out = folder_of(run, given), console()
+    out.print(run_tree(folder.name, events(folder), min(out.width, 200)))
 
 
 @command.command("events")
-@click.argument("run", required=False)
+@RUN
 @WORKSPACE
 def print_events(run: str | None, **given: Any) -> None:
     """Print the journal as JSON lines."""
@@ -75,91 +85,93 @@ def print_events(run: str | None, **given: Any) -> None:
 
     from handrail.store.reader import events
 
-    for event in events(_folder(run, given)):
+    for event in events(folder_of(run, given)):
         sys.stdout.write(orjson.dumps(event).decode() + "\n")
 
 
 @command.command("verify")
-@click.argument("run", required=False)
-@click.option("--head", metavar="SEQ:SHA256", help="a head that was kept elsewhere; finds truncation and rewriting, too")
-@click.option("--keep", type=click.Path(dir_okay=False), help="keep the head in this file")
-@click.option("--against", type=click.Path(exists=True, dir_okay=False), help="check against a head kept in this file")
+@RUN
+@click.option(
+    "--head", metavar="SEQ:SHA256", help="a head that was kept elsewhere; finds truncation and rewriting, too"
+)
+@click.option("--keep", type=click.Path(dir_okay=False), metavar="FILE", help="keep the head in this file")
+@click.option("--against", type=click.Path(dir_okay=False), metavar="FILE", help="check against a head kept in a file")
 @WORKSPACE
 @JSON
 def verify(run: str | None, head: str | None, keep: str | None, against: str | None, **given: Any) -> int:
     """Check that no line of the journal was changed, added or taken out."""
-    from handrail.store.reader import check_head, head_of, keep_head
+    from handrail.store.reader import check_head, keep_head
     from handrail.store.reader import verify as verify_chain
 
-    folder = _folder(run, given)
+    if head and against:
+        raise click.UsageError("Give the kept head with --head or with --against, not both.")
+    folder = folder_of(run, given)
     found = check_head(folder, Path(against)) if against else verify_chain(folder, head, progress=progress)
     if given["as_json"]:
         import dataclasses
 
-        _print_json(dataclasses.asdict(found))
-    elif found.ok:
-        console().print(f"[green]whole[/]: {found.events} events, head {head_of(folder)}")
-        if found.problem:
-            console().print(f"note: {found.problem}", markup=False)
-        if not (head or against):
-            console().print("[dim]a chain alone cannot show that its end was cut off; keep the head elsewhere (--keep)[/]")
+        print_json({"run_id": folder.name, **dataclasses.asdict(found)})
     else:
-        console(error=True).print(f"[red]changed[/]: line {found.line}: {found.problem}")
+        _tell(folder.name, found, bounded=bool(head or against))
     if keep and found.ok:
         keep_head(folder, Path(keep))
+        sys.stderr.write(f"head kept in {keep}\n")
     return 0 if found.ok else 1
 
 
+def _tell(name: str, found: Any, *, bounded: bool) -> None:
+    from handrail.front.cli._tables import plain
+
+    out = console()
+    if not found.ok:
+        out.print(f"[red bold]changed[/]: run {plain(name)}, line {found.line}: {plain(found.problem)}", soft_wrap=True)
+        return
+    out.print(f"[green bold]whole[/]: run {plain(name)}, {found.events} events", soft_wrap=True)
+    out.print(f"head {found.head}", soft_wrap=True)
+    if found.problem:
+        out.print(f"note: {plain(found.problem)}", soft_wrap=True)
+    if not bounded:
+        sys.stderr.write("A chain alone cannot show that its end was cut off: keep the head elsewhere (--keep FILE).\n")
+
+
 @command.command("undo")
-@click.argument("run", required=False)
+@RUN
 @click.option("--call", "call_id", metavar="ID", help="only what this call changed")
 @WORKSPACE
 @JSON
 def undo(run: str | None, call_id: str | None, **given: Any) -> int:
-    """Put back what calls changed, last first; refuses where a file has changed since."""
-    from handrail.front.cli.call import show as show_outcome
+    """Put back what calls changed, last first.
 
-    folder = _folder(run, given)
+    Refuses, and changes nothing, where a file has changed since, and shows the difference. It is a recorded call, too.
+    """
+    from handrail.front.cli._undo import take_back
 
-    async def undone() -> Any:
-        from handrail.errors import Code, RunFault
-
-        try:
-            async with opened({**given, "run_id": folder.name}) as runtime:
-                return await runtime.undo(call_id)
-        except RunFault as fault:
-            if fault.code is not Code.RUN_BUSY:
-                raise
-        async with opened(given, parent_run=folder.name) as runtime:
-            return await runtime.undo(call_id, run=folder.name)
-
-    return show_outcome(asyncio.run(undone()), as_json=given["as_json"])
+    return run_async(take_back(folder_of(run, given), call_id, given))
 
 
-def _folder(run: str | None, given: dict[str, Any]) -> Path:
-    """The folder of a run, by its name or the start of it; the newest where none is named."""
+def folder_of(run: str | None, given: Mapping[str, Any]) -> Path:
+    """The folder of a run, by its name or the start of it; the newest of this workspace where none is named."""
+    from handrail.store.folders import RUN_ID
     from handrail.store.folders import list_runs as found_in
 
     base = runs_folder(given)
-    if run and (base / run).is_dir():
+    if run and RUN_ID.fullmatch(run) and (base / run).is_dir():
         return base / run
-    names = [item.run_id for item in found_in(base)]
-    fitting = names if run is None else [name for name in names if name.startswith(run)]
-    if run is None and names:
-        return base / names[0]
-    if len(fitting) != 1:
-        what = "there is none yet" if not names else "`handrail runs list` shows them"
-        raise click.UsageError(f"{'More than one run starts' if fitting else 'No run'} {run or ''}; {what}.")
+    found = found_in(base)
+    if run is None:
+        here = next((item.run_id for item in found if _is_here(item, given)), None)
+        if here is None:
+            others = "; `handrail runs list` shows those of others" if found else ""
+            raise click.UsageError(f"There is no run in this workspace yet{others}.")
+        return base / here
+    fitting = [item.run_id for item in found if item.run_id.startswith(run)]
+    if not fitting:
+        raise click.UsageError(f"There is no run {run!r}; `handrail runs list` shows them.")
+    if len(fitting) > 1:
+        some = ", ".join(fitting[:3]) + (" …" if len(fitting) > 3 else "")
+        raise click.UsageError(f"{len(fitting)} runs start with {run!r}: {some}. Give more of the name.")
     return base / fitting[0]
 
 
-def _info(item: Any) -> dict[str, Any]:
-    import dataclasses
-
-    return dataclasses.asdict(item)
-
-
-def _print_json(value: Any) -> None:
-    import orjson
-
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode() + "\n")
+def _is_here(item: Any, given: Mapping[str, Any]) -> bool:
+    return bool(item.description.get("workspace") == os.path.realpath(given.get("workspace") or "."))

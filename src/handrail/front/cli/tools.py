@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from handrail.front.cli._common import console
+from handrail.front.cli._common import CONFIG, JSON, WORKSPACE, console, loaded, print_json
+
+if TYPE_CHECKING:
+    from handrail.tool import Tool
 
 RISK = {"low": "green", "medium": "yellow", "high": "red"}
 
@@ -21,88 +24,99 @@ def command(ctx: click.Context) -> None:
         ctx.invoke(list_tools)
 
 
-def _known(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _known(given: Mapping[str, Any]) -> Iterator[tuple[Tool, bool]]:
     """Every tool with whether it is enabled here; no run is opened for that."""
-    import os
-    from pathlib import Path
-
     from handrail.compose import entry_point_tools
     from handrail.policy.enablement import enabled
     from handrail.policy.world import ToolFacts
-    from handrail.settings import load
     from handrail.tool import Catalog
     from handrail.tools import builtin
 
-    config = given.get("config")
-    loaded = load(Path(given.get("workspace") or "."), config=Path(config) if config else None, environment=os.environ)
-    on, off = frozenset(loaded.settings.tools.enable), frozenset(loaded.settings.tools.disable)
-    return [
-        {**tool.spec(), "enabled": enabled(ToolFacts(tool.name, tool.toolset, tool.risk, ask_first=tool.ask_first), on, off)}
-        for tool in Catalog(lazy=builtin(), more=entry_point_tools)
-        if tool.offered
-    ]
+    settings = loaded(given).settings.tools
+    on, off = frozenset(settings.enable), frozenset(settings.disable)
+    catalog = Catalog(lazy=builtin(), more=entry_point_tools)
+    for name in catalog.names():
+        try:
+            tool = catalog.get(name)
+        except Exception as error:  # noqa: BLE001  another package's tool must not hide the others
+            sys.stderr.write(f"warning: the tool {name} cannot be loaded: {error}\n")
+            continue
+        if tool.offered:
+            yield tool, enabled(ToolFacts(name, tool.toolset, tool.risk, ask_first=tool.ask_first), on, off)
 
 
 @command.command("list")
-@click.option("--workspace", "-w", default=".", type=click.Path(file_okay=False), help="the folder whose settings count")
-@click.option("--config", "-c", type=click.Path(dir_okay=False), help="a settings file instead of the usual ones")
-@click.option("--all", "every", is_flag=True, default=False, help="show those that are not enabled, too")
-@click.option("--json", "as_json", is_flag=True, help="print the specifications as one JSON document")
+@click.option("--enabled", is_flag=True, help="show only those that settings enable")
+@WORKSPACE
+@CONFIG
+@JSON
 def list_tools(**given: Any) -> None:
-    """List the tools that settings offer."""
-    specs = [spec for spec in _known(given) if spec["enabled"] or given["every"] or not given["as_json"]]
+    """List the tools, with those that are off; as JSON with their specifications for function-calling APIs."""
+    found = sorted(_known(given), key=lambda item: (item[0].toolset, item[0].name))
+    found = [item for item in found if item[1] or not given["enabled"]]
     if given["as_json"]:
-        import orjson
-
-        sys.stdout.write(orjson.dumps(specs, option=orjson.OPT_INDENT_2).decode() + "\n")
+        print_json([{**tool.spec(), "enabled": on} for tool, on in found])
         return
-    from rich.table import Table
+    from handrail.front.cli._tables import plain, print_rows
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("tool", "toolset", "risk", "touches", "", "what it does"):
-        table.add_column(name, no_wrap=name not in ("what it does", "touches"))
-    for spec in sorted(specs, key=lambda item: (item["toolset"], item["name"])):
-        risk = spec["risk"]
-        table.add_row(
-            spec["name"],
-            spec["toolset"],
-            f"[{RISK[risk]}]{risk}[/]",
-            ", ".join(spec["required_permissions"]) or "nothing",
-            "" if spec["enabled"] else "[dim]off[/]",
-            spec["description"].split("\n")[0],
-        )
-    console().print(table)
+    rows = []
+    for tool, on in found:
+        risk, says = tool.risk.value, plain(tool.description.split("\n")[0])
+        state = "" if on else "[yellow]off[/]"
+        says = says if on else f"[dim]{says}[/]"
+        rows.append((plain(tool.name), plain(tool.toolset), f"[{RISK[risk]}]{risk}[/]", state, says))
+    print_rows(console(), ("tool", "set", "risk", "", "what it does"), rows, ("what it does",))
+    if any(not on for _, on in found):
+        sys.stderr.write('off: not enabled in settings, such as `tools.enable = ["fs"]`; `handrail init` writes them\n')
 
 
 @command.command("show")
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="print the specification as one JSON document")
-def show_tool(name: str, as_json: bool) -> int:
+@WORKSPACE
+@CONFIG
+@JSON
+def show_tool(name: str, **given: Any) -> int:
     """Show one tool: arguments, result, risk, what it touches."""
     import difflib
 
-    specs = {spec["name"]: spec for spec in _known({})}
-    if name not in specs:
-        near = difflib.get_close_matches(name, specs, 1, 0.4)
-        raise click.UsageError(f"There is no tool {name!r}.{f' Did you mean {near[0]}?' if near else ''}")
-    spec = specs[name]
-    import orjson
-
-    if as_json:
-        sys.stdout.write(orjson.dumps(spec, option=orjson.OPT_INDENT_2).decode() + "\n")
+    found = {tool.name: (tool, on) for tool, on in _known(given)}
+    if name not in found:
+        near = difflib.get_close_matches(name, found, 1, 0.4)
+        hint = f"Did you mean {near[0]}?" if near else "`handrail tools` lists them."
+        raise click.UsageError(f"There is no tool {name!r}. {hint}")
+    tool, on = found[name]
+    if given["as_json"]:
+        print_json({**tool.spec(), "enabled": on})
         return 0
-    out = console()
-    risk = spec["risk"]
-    out.print(f"[bold]{name}[/] {spec['version']}   [{RISK[risk]}]{risk} risk[/]   {'on' if spec['enabled'] else 'off'}")
-    out.print(f"{spec['description']}\n", markup=False)
-    for argument, schema in spec["args_schema"]["properties"].items():
-        out.print(_line(argument, schema, argument in spec["args_schema"].get("required", ())), markup=False)
-    out.print(f"\ntouches: {', '.join(spec['required_permissions']) or 'nothing'}", markup=False)
+    _describe(tool, on)
     return 0
 
 
-def _line(name: str, schema: Mapping[str, Any], required: bool) -> str:
-    kinds = [schema.get("type"), *(item.get("type") for item in schema.get("anyOf", ()))]
-    kind = " or ".join(item for item in kinds if item and item != "null") or "object"
-    default = "required" if required else f"default {schema.get('default')!r}"
-    return f"  {name:18} {kind:18} {default:22} {schema.get('description', '')}".rstrip()
+def _describe(tool: Tool, on: bool) -> None:
+    from handrail.front.cli._tables import plain, wrapped
+
+    out, risk, schema = console(), tool.risk.value, tool.spec()["args_schema"]
+    state = "enabled" if on else "[yellow]not enabled[/]"
+    out.print(f"[bold]{plain(tool.name)}[/] {tool.version}   [{RISK[risk]}]{risk} risk[/]   {state}")
+    out.print(f"{plain(tool.description)}\n")
+    table = wrapped("argument", "type", "default", "", wrap=("type", ""))
+    for name, field in schema["properties"].items():
+        default = "[bold]required[/]" if name in schema.get("required", ()) else plain(_json(field.get("default")))
+        table.add_row(plain(name), plain(_kind(field)), default, plain(field.get("description", "")))
+    if schema["properties"]:
+        out.print(table)
+    out.print(f"\ntouches: {', '.join(tool.permissions) or 'nothing'}")
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    choices = [schema, *schema.get("anyOf", ())]
+    if any("enum" in item for item in choices):
+        return " | ".join(str(word) for item in choices for word in item.get("enum", ()))
+    kinds = [item["type"] for item in choices if item.get("type", "null") != "null"]
+    return " or ".join(kinds) or "object"
+
+
+def _json(value: Any) -> str:
+    import orjson
+
+    return "" if value is None else orjson.dumps(value, default=str).decode()

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from handrail.errors import Code, Problem
 
-from ._ladder import Match, Original
+from ._ladder import MOST_PLACES, Match, Original
 from ._nearest import Hide, no_match
 from ._text import ending_of, fold_endings, lines_of
 
@@ -161,6 +161,11 @@ def _chosen(
     edit = edits[index]
     if edit.match == "first" or len(matches) == 1:
         return matches[:1]
+    if len(matches) >= MOST_PLACES:
+        raise Problem(
+            Code.INVALID_ARGS,
+            f"`edits.{index}.old` is in {shown} {MOST_PLACES} times or more; quote something longer.",
+        )
     if edit.match == "all":
         return _apart(matches)
     lines = [original.line_at(match.start) for match in matches]

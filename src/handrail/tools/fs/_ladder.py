@@ -18,11 +18,17 @@ _SIGNS = {
     **dict.fromkeys("‐‑‒–—―−", "-"),
     "…": "...",
 }
+# Blanks are tried only where a run of them starts and never given back, so that long runs cost what they are long.
+_TRAILING = r"\r\n?|(?<![{0}])[{0}]++(?=[\r\n]|\Z)"
 _PATTERNS = {
     "line_endings": re.compile(r"\r\n?"),
-    "trailing_blanks": re.compile(r"\r\n?|[ \t]++"),
-    "typographic": re.compile(rf"\r\n?|[ \t{_SPACES}]++|[{''.join(_SIGNS)}]|[^\s\u0300-\u036f][\u0300-\u036f]++"),
+    "trailing_blanks": re.compile(_TRAILING.format(" \t")),
+    "typographic": re.compile(
+        _TRAILING.format(f" \t{_SPACES}")
+        + rf"|[{_SPACES}]|[{''.join(_SIGNS)}]|[^\s\u0300-\u036f][\u0300-\u036f]++"
+    ),
 }
+MOST_PLACES = 100_000  # places of a text that are told apart
 
 
 class Folded:
@@ -76,7 +82,7 @@ def _sign(found: str, following: str) -> str:
     if found[0] in _SIGNS:
         return _SIGNS[found[0]]
     if found[0].isspace():
-        return "" if following in ("", "\r", "\n") else re.sub(f"[{_SPACES}]", " ", found)
+        return "" if following in ("", "\r", "\n") else " "
     return unicodedata.normalize("NFC", found)
 
 
@@ -130,7 +136,7 @@ class Original:
         return max(1, min(bisect_right(self.starts, position), len(self.lines)))
 
     def find(self, quoted: str) -> list[Match]:
-        """Give every place of the first level that finds any; they may overlap."""
+        """Give every place of the first level that finds any."""
         found = [Match(at, at + len(quoted), "exact") for at in _places(self.text, quoted)]
         found = [match for match in found if not self._splits_ending(match)]
         for level in LEVELS[1:4]:
@@ -204,10 +210,12 @@ def _indent(line: str) -> str:
 
 
 def _places(text: str, sought: str) -> list[int]:
-    """Every place of a text, overlapping ones too."""
+    """Every place of a text that does not overlap an earlier one; a second one that does, where there is no other."""
     found: list[int] = []
     at = text.find(sought) if sought else -1
-    while at >= 0:
+    while at >= 0 and len(found) < MOST_PLACES:
         found.append(at)
-        at = text.find(sought, at + 1)
+        at = text.find(sought, at + len(sought))
+    if len(found) == 1 and (at := text.find(sought, found[0] + 1)) >= 0:
+        found.append(at)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Callable
 
@@ -14,8 +15,10 @@ from ._text import body_of, lines_of
 
 Hide = Callable[[int, int], str]  # gives a stretch of the original with what must be hidden hidden
 
-_COMPARED = 5000  # lines that are looked at where no line is the same
+_COMPARED = 20_000  # lines that are looked at where no line is the same
+_SPELT, _LETTERS = 500, 60  # lines that are compared letter by letter, and how many letters
 _SHOWN = 160  # characters of a line
+_WORD = re.compile(r"\w+")
 _VISIBLE = str.maketrans({" ": "·", "\t": "→", "\r": "␍", "\u00a0": "⍽", "\u200b": "⁞", "\ufeff": "⁞"})
 
 
@@ -84,12 +87,19 @@ def _nearest(there: list[str], wanted: list[str]) -> int | None:
     longest = max(places, key=len, default=None)
     if longest is None:
         return None
+    at = _alike(there, longest[:_SHOWN])
+    return None if at is None else max(0, at - places[longest][0])
+
+
+def _alike(there: list[str], wanted: str) -> int | None:
+    """The line that has most words in common with one, or is most like it letter by letter."""
     starts = [line.strip()[:_SHOWN] for line in there[:_COMPARED]]
-    like = difflib.get_close_matches(longest[:_SHOWN], set(starts), 1, 0.5)
-    if not like:
-        return None
-    at = starts.index(like[0])
-    return max(0, at - places[longest][0])
+    words = set(_WORD.findall(wanted))
+    shared = [len(words & set(_WORD.findall(line))) for line in starts]
+    if words and shared and 2 * max(shared) >= len(words):
+        return shared.index(max(shared))
+    like = difflib.get_close_matches(wanted[:_LETTERS], {line[:_LETTERS] for line in starts[:_SPELT]}, 1, 0.5)
+    return next((index for index, line in enumerate(starts) if like and line[:_LETTERS] == like[0]), None)
 
 
 def _first_difference(there: list[str], wanted: list[str], start: int) -> tuple[int, int]:
