@@ -60,7 +60,9 @@ async def main() -> None:
                 batch=15,
             )
             report(rows, hold="at most 1.3 times")
-            print(f"\n128 at once: {await _at_once(governed):.1f} times the throughput of one after another (to hold: 5)")
+            print(
+                f"\n128 at once: {await _at_once(governed):.1f} times the throughput of one after another (to hold: 5)"
+            )
 
 
 async def _at_once(write: Any) -> float:

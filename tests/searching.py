@@ -41,8 +41,8 @@ class Searching:
     async def __aexit__(self, *_: object) -> None:
         await self.files.close()
 
-    async def call(self, tool: Tool, **args: Any) -> Answer[Any]:
-        """Parse, resolve and run, as the kernel does."""
+    async def call(self, tool: Tool, **args: Any) -> Any:
+        """Parse, resolve and run, as the kernel does; give the tool's Answer."""
         parsed, _ = tool.parse(args)
         for name, _mark in tool.targets:
             if parsed[name] is not None:

@@ -1,6 +1,6 @@
 """Handrail: the gate between an AI agent and the machine it works on.
 
-Everything a user needs comes from here; each name is imported when it is first used, so that `import handrail` is cheap.
+Everything a user needs comes from here; each name is imported when first used, so that `import handrail` is cheap.
 """
 
 from __future__ import annotations

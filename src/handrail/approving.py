@@ -76,7 +76,10 @@ class Approving:
         """A grant that covers the call already: for exactly it, or of wider scope."""
         ledger, now = self._parts.ledger, self._parts.clock.now()
         exact = ledger.granted(step.digest, now)
-        candidates = (*((exact,) if exact is not None else ()), *ledger.grants(self._parts.journal.run_id, now, self._parts.workspace))
+        candidates = (
+            *((exact,) if exact is not None else ()),
+            *ledger.grants(self._parts.journal.run_id, now, self._parts.workspace),
+        )
         if not candidates:
             return None
         chosen = decide(step.touches, self._world(step, candidates)).grant
@@ -127,7 +130,7 @@ class Approving:
         paused = _pause_above(self._active, step)
         try:
             return await self._parts.approver.ask(request)
-        except Exception:  # noqa: BLE001  whatever went wrong, nobody said yes
+        except Exception:
             log.exception("the approver failed on request %s", request.id)
             return Reply("denied", by="nobody", advice="the approver failed")
         finally:

@@ -96,9 +96,7 @@ class Shape:
             problems = [_told(item) for item in error.errors(include_url=False)]
         except (PydanticSerializationError, ValueError) as error:
             problems = [{"expected": "a JSON value", "got": str(error)}]
-        raise Problem(
-            Code.INVALID_RESULT, "The tool gave a result that does not fit its schema.", errors=problems[:10]
-        )
+        raise Problem(Code.INVALID_RESULT, "The tool gave a result that does not fit its schema.", errors=problems[:10])
 
     def _prepare_result(self) -> None:
         """Build the check; a plain dataclass is checked by its fields, which is much cheaper than making it anew."""
@@ -154,7 +152,7 @@ class Shape:
 
     def _renamed(self, args: Mapping[str, Json]) -> dict[str, Json] | None:
         """The same arguments under the right names, where that alone makes them fit."""
-        if not isinstance(args, Mapping):
+        if not isinstance(args, dict):
             return None
         result: dict[str, Json] = {}
         for name, value in args.items():
@@ -174,7 +172,7 @@ def _field(parameter: Parameter) -> Any:
     if parameter.default is dataclasses.MISSING:
         return Field(description=parameter.description or None)
     if isinstance(parameter.default, (list, dict)):
-        return Field(default_factory=lambda: parameter.default.copy(), description=parameter.description or None)
+        return Field(default_factory=parameter.default.copy, description=parameter.description or None)
     return Field(default=parameter.default, description=parameter.description or None)
 
 
@@ -185,8 +183,12 @@ def _aliased(name: str, names: Sequence[str]) -> list[str]:
 def _walk(node: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
     """Rebuild a core schema with each node changed; what is no schema stays the same object."""
     if isinstance(node, dict):
-        return change({key: _walk(value, change) for key, value in node.items()}) if "cls" not in node else change(
-            {key: value if key in {"cls", "config"} else _walk(value, change) for key, value in node.items()}
+        return (
+            change({key: _walk(value, change) for key, value in node.items()})
+            if "cls" not in node
+            else change(
+                {key: value if key in {"cls", "config"} else _walk(value, change) for key, value in node.items()}
+            )
         )
     if isinstance(node, list):
         return [_walk(item, change) for item in node]
@@ -237,9 +239,10 @@ def _mend(
     args: Mapping[str, Json], error: ValidationError, optional: frozenset[str]
 ) -> tuple[dict[str, Json], tuple[str, ...]]:
     """Mend the small slips that models make; nothing else."""
-    if not isinstance(args, Mapping):
+    if not isinstance(args, dict):
         return {}, ()
-    mended, warnings = dict(args), []
+    mended: dict[str, Json] = dict(args)
+    warnings: list[str] = []
     for item in error.errors(include_url=False):
         if len(item["loc"]) == 0:
             continue
@@ -276,4 +279,6 @@ def _parsed(text: str, error_type: str) -> Any:
 
 
 def _kind(value: Any) -> str:
-    return {list: "an array", dict: "an object"}.get(type(value), "a number")
+    if isinstance(value, list):
+        return "an array"
+    return "an object" if isinstance(value, dict) else "a number"

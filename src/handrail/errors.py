@@ -1,11 +1,11 @@
 """The closed list of problem codes, and the faults that are never shown to a model.
 
-    Exception
-    ├── Problem    something a model may be told: a code, what happened, how to mend it
-    └── Fault      something only the operator may be told
-        ├── Misuse          the API was used wrongly
-        ├── SettingsFault   a settings file or rule cannot be taken, with file and line
-        └── RunFault        a run cannot be opened (busy, tampered, unreadable)
+Exception
+├── Problem    something a model may be told: a code, what happened, how to mend it
+└── Fault      something only the operator may be told
+    ├── Misuse          the API was used wrongly
+    ├── SettingsFault   a settings file or rule cannot be taken, with file and line
+    └── RunFault        a run cannot be opened (busy, tampered, unreadable)
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ FACTS: dict[Code, CodeFacts] = {
     Code.APPROVAL_REQUIRED: CodeFacts(
         "policy", "a person must approve and none can be asked here; the replayable request is in `details`", True
     ),
-    Code.APPROVAL_DENIED: CodeFacts(
-        "policy", "a person said no, or the approval expired or does not fit this call"
-    ),
+    Code.APPROVAL_DENIED: CodeFacts("policy", "a person said no, or the approval expired or does not fit this call"),
     Code.PATH_OUTSIDE_ROOTS: CodeFacts("policy", "outside the allowed roots, also by link, `..` or race"),
     Code.PATH_PROTECTED: CodeFacts("policy", "credentials, keys, Handrail's own files, repository hooks"),
     Code.HOST_NOT_ALLOWED: CodeFacts("policy", "the host, port or resolved address is not allowed"),

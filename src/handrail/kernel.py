@@ -17,17 +17,19 @@ from uuid_utils import uuid7
 
 from handrail import asking, record
 from handrail.approving import Approving
+from handrail.desks import Desks
 from handrail.errors import Code, Misuse, Problem
 from handrail.finish import Finisher
 from handrail.limits import Limits
 from handrail.policy import World, decide
-from handrail.ports import Approver, Clock, Files, Journal, Keys, Ledger, Places, Work
-from handrail.step import Judged, Question, Rest, Step, adapted, arm, denial, disarm, effect_of, internal, system_problem
+from handrail.ports import Approver, Clock, Files, Journal, Keys, Ledger, Work
+from handrail.reading import Reader
+from handrail.step import FILES, Judged, Rest, Step, arm, denial, disarm, effect_of, internal, system_problem
 from handrail.tool import Catalog, Tool
 from handrail.words import Call, Decision, Grant, Json, Outcome, Place, PlaceKind, Touch, TouchKind, changes_world
+from handrail.writing import Writer
 
 log = logging.getLogger("handrail")
-FILES = frozenset({TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,6 @@ class Parts:
     concurrency: Mapping[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """What a tool is given with every call: ports that all share, ports of the one call, and which arguments are paths."""
-
-    shared: dict[str, Any]
-    own: tuple[tuple[str, Callable[[Work], Any]], ...]
-    paths: tuple[str, ...]
-    path: str | None  # the only one, where there is just one and it is one path or none
-
-
 class Kernel:
     """The gate: every call of every front end comes through `call`."""
 
@@ -74,10 +66,11 @@ class Kernel:
         self._journal, self._files, self._clock = parts.journal, parts.files, parts.clock
         self._limits, self._finisher, self._catalog = parts.limits, parts.finisher, parts.catalog
         self._active: dict[str, Step] = {}
-        self._questions: dict[tuple[str, bytes] | None, Question] = {}
-        self._desks: dict[str, Desk] = {}
+        self._reader = Reader(parts.catalog, repair=parts.repair)
+        self._desks = Desks(parts)
+        self._writer = Writer(parts)
         self._slots = {name: asyncio.Semaphore(bound) for name, bound in (parts.concurrency or {}).items() if bound > 0}
-        self._approving = Approving(parts, self.digest, self._inputs, self.world, self._active)
+        self._approving = Approving(parts, self.digest, self._desks.inputs, self.world, self._active)
 
     async def call(self, call: Call) -> Outcome:
         """Carry one call through every gate; raises only Misuse and CancelledError."""
@@ -104,7 +97,7 @@ class Kernel:
             raise
         except OSError as error:
             return self._fail(step, system_problem(error))
-        except Exception as error:  # noqa: BLE001  a tool's own bug must not end the run
+        except Exception as error:
             log.exception("call %s of %s failed", step.id, step.name)
             return self._fail(step, internal(step, error))
         finally:
@@ -116,30 +109,11 @@ class Kernel:
 
     def prepare(self, step: Step) -> Tool:
         """Find the tool, check the arguments, state and resolve the touches."""
-        question = step.question = self._understood(step.call)
+        question = step.question = self._reader.read(step.call)
         step.tool, step.args, step.args_json = question.tool, question.args, question.args_json
         step.warnings = question.warnings
         step.touches = tuple([self._placed(touch) if touch.kind in FILES else touch for touch in question.touches])
         return question.tool
-
-    def _understood(self, call: Call) -> Question:
-        """Parse a call and state its touches; pure, so what was understood before is looked up."""
-        asked = _asked(call)
-        known = self._questions.get(asked)
-        if known is not None:
-            return known
-        tool, warnings = self._catalog.get(call.tool), ()
-        args: Mapping[str, Json] = call.args
-        if call.version is not None and call.version != tool.version:
-            args, warnings = adapted(tool, call)
-        parsed, mended = tool.parse(args, repair=self.parts.repair)
-        encoded = orjson.dumps(parsed, option=orjson.OPT_NON_STR_KEYS)
-        question = Question(tool, parsed, encoded, tool.touches(parsed), warnings + mended)
-        if asked is not None and not tool.changing and not any(isinstance(v, (list, dict)) for v in parsed.values()):
-            if len(self._questions) >= 1000:
-                self._questions.clear()
-            self._questions[asked] = question
-        return question
 
     def world(self, step: Step, grants: tuple[Grant, ...] = ()) -> World:
         """All that a decision on this call depends on."""
@@ -242,9 +216,8 @@ class Kernel:
         """Check again what was waited for, write it down, run the tool, finish the outcome."""
         if step.waited:
             await self._recheck(step)
-        inputs = self._inputs(step)
-        step.started = True
-        self._journal.append("tool.started", step.id, self._start(step))
+        inputs = self._desks.inputs(step)
+        self._writer.start(step)
         if step.changing:
             # Durable before the tool acts, so nothing runs unrecorded.
             await self._journal.durable()
@@ -257,7 +230,7 @@ class Kernel:
             self._journal.flush()
             result = await self._rest(step, tool, Rest(work, awaited))
         outcome = self._finisher.finished(step, result, self._clock.monotonic())
-        self._end("tool.completed", step, outcome, "done" if step.changing else "none")
+        self._writer.end("tool.completed", step, outcome, "done" if step.changing else "none")
         return outcome
 
     async def _rest(self, step: Step, tool: Tool, rest: Rest) -> Any:
@@ -277,9 +250,7 @@ class Kernel:
     async def _recheck(self, step: Step) -> None:
         """Resolve and decide again: what is done must be what was judged and approved."""
         assert step.question is not None
-        step.touches = tuple(
-            [self._placed(touch) if touch.kind in FILES else touch for touch in step.question.touches]
-        )
+        step.touches = tuple([self._placed(touch) if touch.kind in FILES else touch for touch in step.question.touches])
         decision = self._judge(step)
         if decision is Decision.DENY:
             raise denial(step)
@@ -288,132 +259,23 @@ class Kernel:
         else:
             await self._approving.consume(step)
 
-    def _inputs(self, step: Step) -> dict[str, Any]:
-        """The tool's parameters: arguments, resolved places in the stead of paths, and ports."""
-        tool, args, verdict = step.tool, step.args, step.verdict
-        assert tool is not None and args is not None and verdict is not None
-        desk = self._desks.get(tool.name) or self._desk(tool)
-        inputs = {**args, **desk.shared}
-        if desk.path is not None and len(step.touches) == 1:
-            inputs[desk.path] = step.touches[0].place
-        elif desk.paths:
-            places = Places(step.touches)
-            for name in desk.paths:
-                inputs[name] = places.of(args[name])
-        step.files = self._files.bind(step.id, verdict.excluded)
-        if desk.own:
-            work = Work(step.id, step.files, step.touches, verdict.excluded)
-            for name, port in desk.own:
-                inputs[name] = port(work)
-        return inputs
-
-    def _desk(self, tool: Tool) -> Desk:
-        parts = self.parts
-        shared = {name: parts.shared[port] for name, port in tool.injected if port in parts.shared}
-        own = tuple((name, parts.ports[port]) for name, port in tool.injected if port not in parts.shared)
-        paths = tuple(name for name, mark in tool.targets if mark.kind in FILES)
-        simple = len(paths) == 1 and tool.touches_of is None
-        desk = self._desks[tool.name] = Desk(shared, own, paths, paths[0] if simple else None)
-        return desk
-
-    # ── writing it down ──────────────────────────────────────────────────────────────────────
-
-    def _start(self, step: Step) -> Any:
-        """The fields of `tool.started`, made once for equal calls that add nothing of their own."""
-        call, judged = step.call, step.judged
-        assert judged is not None
-        if call.id or call.trace_id or call.parent or call.idempotency_key is not None or step.grant is not None:
-            return self._start_fields(step)
-        if judged.started is None:
-            judged.started = orjson.Fragment(orjson.dumps(self._start_fields(step)))
-        return judged.started
-
-    def _start_fields(self, step: Step) -> dict[str, Any]:
-        call, tool = step.call, step.tool
-        fields: dict[str, Any] = {
-            "trace_id": call.trace_id or self.parts.trace_id,
-            "tool": tool.name if tool is not None else self._finisher.hidden(record.cut(step.name)),
-            "version": tool.version if tool is not None else None,
-            "risk": tool.risk.value if tool is not None else None,
-            "args": self._finisher.args(step.args_json if step.args is not None else call.args),
-            "caller": call.caller,
-        }
-        if step.judged is not None:
-            fields.update(step.judged.fields)
-        if step.grant is not None:
-            fields["grant"] = step.grant.id
-        if call.parent is not None:
-            fields["parent"] = call.parent
-        if call.id:
-            fields["given_id"] = True
-        if call.idempotency_key is not None:
-            fields["key"] = call.idempotency_key
-            fields["args_digest"] = asking.digest_of(step.name, orjson.loads(step.args_json))
-        return fields
+    # ── how it ended ─────────────────────────────────────────────────────────────────────────
 
     def _fail(self, step: Step, problem: Problem) -> Outcome:
         """Make the one failed outcome of a call, and write it down."""
         outcome = self._finisher.failed(step, problem, self._clock.monotonic())
         try:
-            self._end("tool.failed", step, outcome, effect_of(step))
+            self._writer.end("tool.failed", step, outcome, effect_of(step))
         except Problem as unwritten:
             if problem.code is not Code.JOURNAL_UNAVAILABLE and not step.started:
                 return self._finisher.failed(step, unwritten, self._clock.monotonic())
             outcome = replace(outcome, warnings=(*outcome.warnings, f"the end is not on record: {unwritten.message}"))
         return outcome
 
-    def _end(self, kind: str, step: Step, outcome: Outcome, effect: str) -> None:
-        """Write down how a call ended, and count what it used."""
-        call = step.call
-        fields = record.end_fields(outcome, effect)
-        fields["trace_id"] = call.trace_id or self.parts.trace_id
-        if step.started:
-            self._count(step, outcome, fields)
-        else:
-            fields = self._start_fields(step) | fields | {"started": False}
-            self._limits.released(step.name)
-        if call.idempotency_key is not None and step.started:
-            self.parts.keys.store(call.idempotency_key, step.id, outcome)
-        self._journal.append(kind, step.id, fields)
-        self._journal.flush()
-
-    def _count(self, step: Step, outcome: Outcome, fields: dict[str, Any]) -> None:
-        """Count what the call used, for budgets, breaker and repeats."""
-        limits, files = self._limits, step.files
-        used = limits.usage.used
-        used["wall_ms"] += outcome.duration_ms
-        if files is not None:
-            if files.bytes_read:
-                used["bytes_read"] += files.bytes_read
-                fields["bytes_read"] = files.bytes_read
-            if files.bytes_written:
-                used["bytes_written"] += files.bytes_written
-                fields["bytes_written"] = files.bytes_written
-            if files.saw_whole:
-                fields["seen"] = files.saw_whole
-        if outcome.changes:
-            used["files_changed"] += len(outcome.changes)
-            limits.repeats.progress()
-        else:
-            limits.repeats.ended((step.name, step.args_json), hash(outcome.content))
-        if limits.watched or outcome.error is not None:
-            limits.ended(step.name, outcome.error is None, self._clock.monotonic())
-
-
-def _asked(call: Call) -> tuple[str, bytes] | None:
-    """What a call asks, as a key; None where it must be looked at anew."""
-    if call.version is not None:
-        return None
-    try:
-        asked = orjson.dumps(call.args)
-    except TypeError:
-        return None
-    return (call.tool, asked) if len(asked) <= 1000 else None
-
 
 def _changes(tool: Tool, touches: Sequence[Touch]) -> bool:
     """Whether this call may change the world; a tool that declares nothing always may."""
-    return not tool.permissions or any([changes_world(touch) for touch in touches])
+    return not tool.permissions or any(changes_world(touch) for touch in touches)
 
 
 def _same_places(first: Sequence[Touch], now: Sequence[Touch]) -> bool:
@@ -437,4 +299,3 @@ def _held_above(active: Mapping[str, Step], step: Step) -> frozenset[str]:
         held |= above.held
         parent = above.call.parent
     return held
-

@@ -11,7 +11,9 @@ from typing import Any
 from handrail.errors import Code, Problem
 from handrail.ports import BoundWorkspace
 from handrail.tool import Tool
-from handrail.words import Call, Decision, Grant, Json, Touch, Verdict
+from handrail.words import Call, Decision, Grant, Json, Touch, TouchKind, Verdict
+
+FILES = frozenset({TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE})
 
 
 @dataclass(slots=True)

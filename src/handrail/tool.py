@@ -85,6 +85,7 @@ class Tool:
     shape: Shape
     changing: bool  # whether a call of it may change the world
     ask_first: bool = False  # enabled only by its own name, never by its toolset
+    single_paths: frozenset[str] = frozenset()  # arguments that are one path each, never a list of them
     preview: Function | None = None  # reads only; gives the diff that a person is shown before approving
     adapters: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict)
 
@@ -215,6 +216,7 @@ def tool(
             shape=Shape(tool_name, parameters, result),
             changing=not pure and (unknown or any(changes_world(Touch(kind, "", unsafe=True)) for kind in kinds)),
             ask_first=ask_first,
+            single_paths=frozenset(p.name for p in parameters if "list" not in str(p.annotation)),
             preview=preview,
             adapters=adapters or {},
         )
@@ -311,7 +313,7 @@ class Catalog:
         lazy: Mapping[str, Callable[[], Tool]] | None = None,
         more: Callable[[], Mapping[str, Callable[[], Tool]]] | None = None,
     ) -> None:
-        """Take tools, `lazy` ones that are loaded when first used, and `more` that are looked for when one is missed."""
+        """Take tools, `lazy` ones to load when first used, and `more` to look for when one is missed."""
         self._tools: dict[str, Tool] = {}
         self._lazy: dict[str, Callable[[], Tool]] = dict(lazy or {})
         self._more = more

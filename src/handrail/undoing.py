@@ -59,7 +59,7 @@ async def undo(runtime: Runtime, call_id: str | None, run: str | None) -> Outcom
     args = {"run": run_id, "steps": [dict(step) for step in steps.steps]}
     outcome = await parts.kernel.call(Call("undo_changes", args, caller=parts.caller))
     if outcome.ok:
-        _record(runtime, folder, run_id, outcome)
+        _record(runtime, run_id, outcome)
     return outcome
 
 
@@ -69,12 +69,14 @@ def _plan_of(folder: Path, call_id: str | None, events: Iterable[Mapping[str, An
         what = f"call {call_id}" if call_id is not None else f"run {folder.name}"
         raise Misuse(f"{what} changed no file that is not taken back already")
     if found.lost:
-        raise Misuse(f"no former content was kept of {', '.join(found.lost)} (see undo.max_bytes), so it stays as it is")
+        raise Misuse(
+            f"no former content was kept of {', '.join(found.lost)} (see undo.max_bytes), so it stays as it is"
+        )
     return found
 
 
-def _record(runtime: Runtime, folder: Path, run_id: str, outcome: Outcome) -> None:
-    """Note in this run, and in the one it is about, which calls are taken back."""
+def _record(runtime: Runtime, run_id: str, outcome: Outcome) -> None:
+    """Note which calls are taken back."""
     parts = runtime.parts
     calls = outcome.data["calls"] if outcome.data else []
     told = {"run": run_id, "calls": calls, "by_call": outcome.call_id}

@@ -11,7 +11,12 @@ import threading
 from pathlib import Path
 
 import pytest
+
+from handrail.errors import Code
 from handrail.sandbox import landlock
+from handrail.tools.search.grep import grep
+from searching import Searching
+from workspaces import refused
 
 pytestmark = pytest.mark.skipif(landlock.abi() == 0, reason="this kernel has no Landlock")
 
@@ -183,3 +188,16 @@ def test_each_version_is_asked_only_for_what_it_knows(version: int, size: int) -
     rights = {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)
     assert len(asked) == size
     assert int.from_bytes(asked[:8], sys.byteorder) == (1 << rights) - 1
+
+
+async def test_a_search_runs_in_the_domain_unless_told_otherwise(tmp_path: Path) -> None:
+    """A program in ripgrep's place that needs more than its own file and the root cannot even start."""
+    (tmp_path / "ws").mkdir()
+    program = tmp_path / "rg"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    async with Searching(tmp_path / "ws", program=str(program), confined=False) as search:
+        assert (await search.call(grep, pattern="x")).data.matches == []
+    async with Searching(tmp_path / "ws", program=str(program)) as search:
+        problem = await refused(search.call(grep, pattern="x"))
+    assert (problem.code, "Permission denied" in problem.message) == (Code.IO_ERROR, True)

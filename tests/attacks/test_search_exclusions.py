@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from handrail.policy.builtin import KEY_MATERIAL
 from handrail.policy.patterns import excluded
 from handrail.tools.search.find_files import find_files
 from handrail.tools.search.grep import grep
 from handrail.words import Exclusion, Place, PlaceKind, Root
 from handrail.workspace.rg_output import Keeper
-from hypothesis import given
-from hypothesis import strategies as st
 from searching import Searching, fill
 
 EXCLUDED = (
@@ -79,7 +80,7 @@ ASKED: list[dict[str, Any]] = [
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Files that must not be seen among files that may."""
-    return fill(tmp_path, {name: "needle\n" for name in (*SECRET, *OPEN)})
+    return fill(tmp_path, dict.fromkeys((*SECRET, *OPEN), "needle\n"))
 
 
 @pytest.mark.parametrize("how", [{}, {"confined": False}, {"head_start_seconds": 0.0}, {"opener": "walk"}], ids=str)
@@ -101,7 +102,9 @@ async def test_find_files_never_names_what_is_excluded(tree: Path, how: dict[str
             args = {"pattern": pattern, "type": kind, "sort": sort, "hidden": True, "respect_ignore": False}
             answer = await search.call(find_files, **args)
             names = set(answer.data.paths)
-            assert not names & {*SECRET, *(part for name in SECRET for part in parents(name))} - {*OPEN, *shared()}, args
+            assert not names & {*SECRET, *(part for name in SECRET for part in parents(name))} - {*OPEN, *shared()}, (
+                args
+            )
             if (pattern, kind) == ("*", "file"):
                 assert names == set(OPEN)
 
@@ -120,16 +123,20 @@ def shared() -> set[str]:
 async def test_the_counts_of_hidden_files_leave_out_what_is_excluded(tree: Path) -> None:
     """Not even the number of ignored files gives an excluded one away."""
     fill(tree, {".gitignore": "id_rsa\n*.log\n", "x.log": ""})
-    async with Searching(tree, excluded=EXCLUDED) as search:
+    async with Searching(tree, excluded=EXCLUDED, count_seconds=60.0) as search:
         answer = await search.call(find_files, pattern="{id_rsa,*.log}")
     assert (answer.data.paths, answer.data.hidden_by_ignore) == ([], 1)
 
 
-NAME = st.text(st.sampled_from("aAkKsS.eEnNvV/ſKıİ-_*?"), min_size=1, max_size=10).map(lambda text: text.strip("/") or "a")
+NAME = st.text(st.sampled_from("aAkKsS.eEnNvV/ſKıİ-_*?"), min_size=1, max_size=10).map(
+    lambda text: text.strip("/") or "a"
+)
 PATTERN = st.text(st.sampled_from("aks.env/*?[]-K"), min_size=1, max_size=8)
 
 
-@given(st.lists(PATTERN, min_size=1, max_size=5), st.lists(NAME, min_size=1, max_size=6), st.sampled_from(["", "sub", "K"]))
+@given(
+    st.lists(PATTERN, min_size=1, max_size=5), st.lists(NAME, min_size=1, max_size=6), st.sampled_from(["", "sub", "K"])
+)
 def test_the_quick_look_agrees_with_the_exact_check(patterns: list[str], paths: list[str], folder: str) -> None:
     """A law: what is kept is what no exclusion covers, for all patterns and paths, in any case and script."""
     try:

@@ -14,8 +14,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
 from handrail.errors import Problem
 from handrail.queries import TextQuery
 from handrail.tools.search.find_files import find_files
@@ -50,14 +52,14 @@ def ground(tmp_path: Path) -> Iterator[Path]:
         (base / victim / "only-here.txt").write_text("SECRET common\n")
     pairs: list[str] = []
     for number in range(12):
-        work, victim = base / f"ws/work{number}", base / VICTIMS[number % 2]
+        work, secret = base / f"ws/work{number}", base / VICTIMS[number % 2]
         (work / "dir").mkdir(parents=True)
         (work / "dir/data.txt").write_text("harmless common\n")
         if number % 4 < 2:
-            (work / "link").symlink_to(os.path.relpath(victim, work))
+            (work / "link").symlink_to(os.path.relpath(secret, work))
             pairs += [str(work / "dir"), str(work / "link")]
         else:
-            (work / "link.txt").symlink_to(victim / "data.txt")
+            (work / "link.txt").symlink_to(secret / "data.txt")
             pairs += [str(work / "dir/data.txt"), str(work / "link.txt")]
     with subprocess.Popen([sys.executable, "-c", SWAPPER, *pairs], stdout=subprocess.PIPE) as swapper:
         assert swapper.stdout is not None
@@ -81,7 +83,7 @@ def test_bare_ripgrep_loses_the_race(ground: Path) -> None:
 
 
 @pytest.mark.parametrize("how", WAYS, ids=lambda how: "-".join(map(str, how.values())))
-async def test_a_race_shows_nothing_of_what_must_not_be_seen(ground: Path, how: dict[str, float], scale: int) -> None:
+async def test_a_race_shows_nothing_of_what_must_not_be_seen(ground: Path, how: dict[str, Any], scale: int) -> None:
     """No line, no count, no name, with Landlock and without, sorted and parallel."""
     rounds = common = 0
     until = time.monotonic() + 1.5 * scale

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from handrail import Misuse, Reply, Request, Scope
 from handrail.ports import Answered
 from handrail.store.reader import events
@@ -132,9 +133,7 @@ async def test_a_grant_given_elsewhere_lets_the_repeated_call_run_exactly_once(o
 
 
 @pytest.mark.parametrize("change", ["arguments", "file", "link"])
-async def test_what_changed_after_the_approval_does_not_run(
-    opens: Any, old: Path, work: Path, change: str
-) -> None:
+async def test_what_changed_after_the_approval_does_not_run(opens: Any, old: Path, work: Path, change: str) -> None:
     """The digest covers arguments, resolved targets and the content that would be replaced."""
     (work / "other.txt").write_text("old\n")
     async with opens(enable=("fs",), mode="headless") as runtime:

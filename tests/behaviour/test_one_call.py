@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from handrail import Answer, Misuse, Place, Reads, Runtime, Touch, TouchKind, Workspace, Writes
-from handrail.tool import tool
 from handrail.store.reader import events
+from handrail.tool import tool
 from handrail.words import Call, Status
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from handrail import Misuse
 from handrail.store.reader import events
 from handrail.testing import ScriptedApprover
@@ -34,7 +35,8 @@ def tree(work: Path) -> dict[str, str]:
 def contents(work: Path) -> dict[str, str]:
     """Every path below, with its text."""
     return {
-        str(path.relative_to(work)): path.read_text() if path.is_file() else "folder" for path in sorted(work.rglob("*"))
+        str(path.relative_to(work)): path.read_text() if path.is_file() else "folder"
+        for path in sorted(work.rglob("*"))
     }
 
 

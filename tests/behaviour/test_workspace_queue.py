@@ -177,6 +177,7 @@ async def test_who_wants_the_root_alone_is_not_passed_by_other_processes(
         async with asyncio.timeout(10):
             while not await waits(files, touch(files, "g")):
                 assert not deep.done()
+                await asyncio.sleep(0)
         deep.cancel()
         await asyncio.wait((deep,))
         assert not await waits(files, touch(files, "g"))

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import handrail
 import pytest
+
+import handrail
 
 SOURCE = Path(handrail.__file__).parent
 MAX_LINES, MAX_FUNCTION = 400, 50

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from handrail.tools.util import _mustache
 from handrail.tools.util._mustache import register_lambda, render
 from handrail.tools.util._mustache_parse import TemplateError
-from hypothesis import given
-from hypothesis import strategies as st
 
 Case = tuple[str, str, Any, str]  # rule, template, data, result
 WithPartials = tuple[str, str, Any, dict[str, str], str]
@@ -23,7 +24,7 @@ INTERPOLATION: list[Case] = [
     ("text alone stays", "no tags {here} }} at all", {}, "no tags {here} }} at all"),
     ("a value takes the tag's place", "Dear {{name}},", {"name": "Ada"}, "Dear Ada,"),
     ("values are not read again", "{{a}}", {"a": "{{b}}", "b": "no"}, "{{b}}"),
-    ("a value is escaped", "{{x}}", {"x": "<a href=\"b\">&'"}, "&lt;a href=&quot;b&quot;&gt;&amp;'"),
+    ("a value is escaped", "{{x}}", {"x": '<a href="b">&\''}, "&lt;a href=&quot;b&quot;&gt;&amp;'"),
     ("three braces do not escape", "{{{x}}}", {"x": '<&">'}, '<&">'),
     ("an ampersand does not escape", "{{&x}}|{{& x }}", {"x": "<"}, "<|<"),
     ("whole numbers", "{{n}} {{{n}}} {{&n}}", {"n": 85}, "85 85 85"),
@@ -41,7 +42,12 @@ INTERPOLATION: list[Case] = [
     ("blanks around a tag stay", "| {{a}} |\n {{{a}}}\n\t{{&a}} \n", {"a": "-"}, "| - |\n -\n\t- \n"),
     ("blanks inside a tag go", "{{  a\t}}|{{{ a }}}|{{&  a  }}", {"a": "-"}, "-|-|-"),
     ("truth is written as JSON", "{{t}} {{f}}", {"t": True, "f": False}, "true false"),
-    ("lists and objects are written as JSON", "{{{l}}} {{{o}}}", {"l": [1, "é"], "o": {"a": None}}, '[1, "é"] {"a": null}'),
+    (
+        "lists and objects are written as JSON",
+        "{{{l}}} {{{o}}}",
+        {"l": [1, "é"], "o": {"a": None}},
+        '[1, "é"] {"a": null}',
+    ),
 ]
 SECTIONS: list[Case] = [
     ("truth shows", "[{{#a}}shown{{/a}}]", {"a": True}, "[shown]"),
@@ -125,40 +131,75 @@ DYNAMIC: list[WithPartials] = [
     ("a missing partial is empty", "[{{>*k}}]", {"k": "z"}, {"p": "no"}, "[]"),
     ("what is no text is empty", "[{{>*k}}]", {"k": 3}, {"3": "no"}, "[]"),
     ("dotted names", "{{>*a.b}}", {"a": {"b": "p"}, "t": 1}, {"p": "{{t}}"}, "1"),
-    ("the context is not changed", "{{#s}}{{>*o.k}}{{/s}}", {"s": {"v": 1}, "o": {"k": "p", "v": 2}}, {"p": "{{v}}"}, "1"),
+    (
+        "the context is not changed",
+        "{{#s}}{{>*o.k}}{{/s}}",
+        {"s": {"v": 1}, "o": {"k": "p", "v": 2}},
+        {"p": "{{v}}"},
+        "1",
+    ),
     ("not twice", "[{{>**k}}]", {"k": "l", "l": "p"}, {"p": "no"}, "[]"),
     ("alone it is indented", "a\n  {{>*k}}\nb", {"k": "p"}, {"p": "1\n2\n"}, "a\n  1\n  2\nb"),
     ("padding", "{{> * k }}", {"k": "p"}, {"p": "x"}, "x"),
-    ("other for each item", "{{#l}}{{>*kind}}{{/l}}", {"l": [{"kind": "a"}, {"kind": "b"}]}, {"a": "A", "b": "B"}, "AB"),
+    (
+        "other for each item",
+        "{{#l}}{{>*kind}}{{/l}}",
+        {"l": [{"kind": "a"}, {"kind": "b"}]},
+        {"a": "A", "b": "B"},
+        "AB",
+    ),
     ("parents too", "{{<*k}}{{$b}}mine{{/b}}{{/*k}}", {"k": "p"}, {"p": "<{{$b}}yours{{/b}}>"}, "<mine>"),
 ]
+PLAIN = {"p": "{{$t}}d{{/t}}"}
+CHAIN = {"a": "{{<b}}{{$t}}a{{/t}}{{/b}}", "b": "{{$t}}b{{/t}}"}
+MARKED = {"p": "({{$t}}d{{/t}})"}
+INNER = {"p": "{{#o}}{{$t}}d{{/t}}{{/o}}"}
+NESTED = {"a": "{{<b}}{{$t}}[{{$in}}old{{/in}}]{{/t}}{{/b}}", "b": "{{$t}}{{/t}}"}
 INHERITANCE: list[WithPartials] = [
     ("a block has a default", "{{$t}}default {{x}}{{/t}}\n", {"x": 1}, {}, "default 1\n"),
     ("data does not fill a block", "{{$x}}default{{/x}}", {"x": "no"}, {}, "default"),
     ("a parent without arguments", "{{<p}}{{/p}}\n", {}, {"p": "{{$t}}default{{/t}}"}, "default"),
-    ("is the same as a partial", "{{>p}}|{{<p}}{{/p}}", {}, {"p": "{{$t}}d{{/t}}"}, "d|d"),
+    ("is the same as a partial", "{{>p}}|{{<p}}{{/p}}", {}, PLAIN, "d|d"),
     ("a missing parent is empty", "[{{<p}}{{$t}}x{{/t}}{{/p}}]", {}, {}, "[]"),
     ("an argument replaces", "{{<p}}{{$t}}mine{{/t}}{{/p}}", {}, {"p": "<{{$t}}d{{/t}}>"}, "<mine>"),
     ("others keep their default", "{{<p}}{{$b}}B{{/b}}{{/p}}", {}, {"p": "{{$a}}1{{/a}},{{$b}}2{{/b}}"}, "1,B"),
-    ("each use has its own", "{{<p}}{{$t}}1{{/t}}{{/p}}{{<p}}{{$t}}2{{/t}}{{/p}}{{>p}}", {}, {"p": "({{$t}}d{{/t}})"}, "(1)(2)(d)"),
-    ("other text in a parent goes", "{{<p}} no {{x}} {{$t}}yes{{/t}} no {{/p}}", {"x": 9}, {"p": "{{$t}}d{{/t}}"}, "yes"),
-    ("variables in an argument", "{{<p}}{{$t}}{{x}}{{/t}}{{/p}}", {"x": 1}, {"p": "{{$t}}d{{/t}}"}, "1"),
-    ("the scope is where it lands", "{{<p}}{{$t}}{{n}}{{/t}}{{/p}}", {"n": "out", "o": {"n": "in"}}, {"p": "{{#o}}{{$t}}d{{/t}}{{/o}}"}, "in"),
-    ("the outermost wins", "{{<a}}{{$t}}top{{/t}}{{/a}}", {}, {"a": "{{<b}}{{$t}}a{{/t}}{{/b}}", "b": "{{$t}}b{{/t}}"}, "top"),
-    ("the next one if it is silent", "{{<a}}{{/a}}", {}, {"a": "{{<b}}{{$t}}a{{/t}}{{/b}}", "b": "{{$t}}b{{/t}}"}, "a"),
+    ("each use has its own", "{{<p}}{{$t}}1{{/t}}{{/p}}{{<p}}{{$t}}2{{/t}}{{/p}}{{>p}}", {}, MARKED, "(1)(2)(d)"),
+    ("other text in a parent goes", "{{<p}} no {{x}} {{$t}}yes{{/t}} no {{/p}}", {"x": 9}, PLAIN, "yes"),
+    ("variables in an argument", "{{<p}}{{$t}}{{x}}{{/t}}{{/p}}", {"x": 1}, PLAIN, "1"),
+    ("the scope is where it lands", "{{<p}}{{$t}}{{n}}{{/t}}{{/p}}", {"n": "out", "o": {"n": "in"}}, INNER, "in"),
+    ("the outermost wins", "{{<a}}{{$t}}top{{/t}}{{/a}}", {}, CHAIN, "top"),
+    ("the next one if it is silent", "{{<a}}{{/a}}", {}, CHAIN, "a"),
     ("it reaches partials inside", "{{<a}}{{$t}}top{{/t}}{{/a}}", {}, {"a": "{{>b}}", "b": "{{$t}}b{{/t}}"}, "top"),
-    ("blocks in arguments", "{{<a}}{{$in}}new{{/in}}{{/a}}", {}, {"a": "{{<b}}{{$t}}[{{$in}}old{{/in}}]{{/t}}{{/b}}", "b": "{{$t}}{{/t}}"}, "[new]"),
-    ("a block inside its own argument", "{{<p}}{{$t}}<{{$t}}x{{/t}}>{{/t}}{{/p}}", {}, {"p": "{{$t}}d{{/t}}"}, "<x>"),
+    ("blocks in arguments", "{{<a}}{{$in}}new{{/in}}{{/a}}", {}, NESTED, "[new]"),
+    ("a block inside its own argument", "{{<p}}{{$t}}<{{$t}}x{{/t}}>{{/t}}{{/p}}", {}, PLAIN, "<x>"),
     ("delimiters of the argument hold", "{{=| |=}}|<p||$t||x||/t||/p|", {"x": 1}, {"p": "{{$t}}d{{/t}}{{x}}"}, "11"),
     ("alone the parent is indented", "a\n  {{<p}}{{/p}}\nb", {}, {"p": "1\n2\n"}, "a\n  1\n  2\nb"),
-    ("line breaks in an argument", "{{<p}}{{$t}}\n1\n\n2\n{{/t}}{{/p}}", {}, {"p": "{{$t}}d{{/t}}"}, "1\n\n2\n"),
-    ("an argument takes the block's indentation", "{{<p}}{{$t}}\n1\n2\n{{/t}}{{/p}}", {}, {"p": "a\n  {{$t}}\n  {{/t}}\nb"}, "a\n  1\n  2\nb"),
+    ("line breaks in an argument", "{{<p}}{{$t}}\n1\n\n2\n{{/t}}{{/p}}", {}, PLAIN, "1\n\n2\n"),
+    (
+        "an argument takes the block's indentation",
+        "{{<p}}{{$t}}\n1\n2\n{{/t}}{{/p}}",
+        {},
+        {"p": "a\n  {{$t}}\n  {{/t}}\nb"},
+        "a\n  1\n  2\nb",
+    ),
     ("and loses its own", "{{<p}}{{$t}}\n    1\n      2\n{{/t}}{{/p}}", {}, {"p": " {{$t}}\n {{/t}}\n"}, " 1\n   2\n"),
-    ("the default shows the indentation", "{{<p}}{{$t}}\n1\n2\n{{/t}}{{/p}}", {}, {"p": "{{$t}}\n   d\n{{/t}}\n"}, "   1\n   2\n"),
-    ("a block on one line, alone", "{{<p}}{{$t}}\n1\n2{{/t}}\n{{/p}}", {}, {"p": "a\n {{$t}}{{/t}}\nb"}, "a\n 1\n 2\nb"),
+    (
+        "the default shows the indentation",
+        "{{<p}}{{$t}}\n1\n2\n{{/t}}{{/p}}",
+        {},
+        {"p": "{{$t}}\n   d\n{{/t}}\n"},
+        "   1\n   2\n",
+    ),
+    (
+        "a block on one line, alone",
+        "{{<p}}{{$t}}\n1\n2{{/t}}\n{{/p}}",
+        {},
+        {"p": "a\n {{$t}}{{/t}}\nb"},
+        "a\n 1\n 2\nb",
+    ),
     ("a block with text before it", "{{<p}}{{$t}}1\n2{{/t}}{{/p}}", {}, {"p": "a: {{$t}}d{{/t}}\n"}, "a: 1\n2\n"),
     ("indentation adds up", " {{<p}}{{$t}}\n1\n{{/t}}{{/p}}\n", {}, {"p": "a\n {{$t}}\n d\n{{/t}}\n"}, " a\n  1\n"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -288,10 +329,9 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
     max_leaves=8,
 )
-SCRAPS = st.sampled_from(
-    ["{{", "}}", "{{{", "}}}", "{{#a}}", "{{/a}}", "{{^b}}", "{{/b}}", "{{>p}}", "{{<p}}", "{{/p}}", "{{$a}}", "{{a.b}}"]
-    + ["{{=| |=}}", "|a|", "|={{ }}=|", "{{!c}}", "{{.}}", "\n", "  ", "x", "{{>*c}}", "{{&a}}", "\r\n"]
-)
+TAGS = "a /a #a ^b /b >p <p /p $a a.b !c . >*c &a =|~|=".split(" ")  # noqa: SIM905
+OTHER = ["{{", "}}", "{{{a}}}", "|a|", "|={{ }}=|", "x", "  ", "\n", "\r\n"]
+SCRAPS = st.sampled_from([*(f"{{{{{tag.replace('~', ' ')}}}}}" for tag in TAGS), *OTHER])
 TEMPLATE = st.lists(SCRAPS, max_size=14).map("".join)
 
 

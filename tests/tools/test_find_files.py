@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from handrail.errors import Code
 from handrail.ports import Limits
 from handrail.tools.search.find_files import FoundPaths, find_files
 from handrail.words import Truncation
-from hypothesis import given
-from hypothesis import strategies as st
 from searching import Searching, fill
 from workspaces import refused
 
@@ -121,7 +122,7 @@ async def test_pages_together_are_the_whole(tmp_path: Path, how: dict[str, Any],
 async def test_what_ignore_rules_hide_is_counted_with_the_call_that_shows_it(tmp_path: Path) -> None:
     """The count is exact for the pattern asked, and the call is taken."""
     fill(tmp_path, TREE)
-    async with Searching(tmp_path) as search:
+    async with Searching(tmp_path, count_seconds=60.0) as search:
         answer = await search.call(find_files, pattern="*.py")
         told = re.fullmatch(
             r"\[1 more is hidden by ignore rules\. All: find_files (\{.*\})\]", answer.content.split("\n")[-1]
@@ -135,7 +136,7 @@ async def test_what_ignore_rules_hide_is_counted_with_the_call_that_shows_it(tmp
 async def test_nothing_fits_and_nothing_more_are_told_apart(tmp_path: Path) -> None:
     """An empty last page is not the same as no file at all."""
     fill(tmp_path, {"a": ""})
-    async with Searching(tmp_path) as search:
+    async with Searching(tmp_path, count_seconds=60.0) as search:
         nothing = await search.call(find_files, pattern="b")
         no_more = await search.call(find_files, pattern="a", cursor="a")
     assert nothing.data == FoundPaths([], 0, 0, None)
@@ -190,6 +191,7 @@ NAMES = st.text(st.sampled_from("aB.-_é[]{}!*?\\ ~0"), min_size=1, max_size=6).
 )
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=12))
 def test_both_orders_of_ripgrep_agree_for_all_names(pairs: list[tuple[str, str]]) -> None:
     """What is sorted here after a parallel walk is in the order ripgrep itself sorts in."""
@@ -211,3 +213,12 @@ def test_both_orders_of_ripgrep_agree_for_all_names(pairs: list[tuple[str, str]]
             if not (root / second).exists():
                 (root / second).touch()
         assert asyncio.run(listed(root, 60.0)) == asyncio.run(listed(root, 0.0))
+
+
+async def test_what_takes_too_long_to_count_is_said_not_to_be_counted(tmp_path: Path) -> None:
+    """Honest about not knowing, with the call that shows all."""
+    fill(tmp_path, TREE)
+    async with Searching(tmp_path, count_seconds=0.0) as search:
+        answer = await search.call(find_files, pattern="*.py")
+    assert answer.data.hidden_by_ignore is None
+    assert "[Files hidden by ignore rules were not counted. All: find_files {" in answer.content

@@ -8,11 +8,13 @@ import os
 import re
 import resource
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from handrail.errors import Code
+
+from handrail.errors import Code, Problem
 from handrail.ports import Limits
 from handrail.tools.search.grep import Match, Matches, MatchingFile, grep
 from handrail.words import Truncation
@@ -383,10 +385,8 @@ async def test_searches_leave_no_descriptor_open(tmp_path: Path) -> None:
             {"pattern": "hit", "mode": "count"},
             {"pattern": "hit", "limit": 1},
         ):
-            try:
+            with suppress(Problem):
                 await search.call(grep, **args)
-            except Exception as error:
-                assert "unclosed" in str(error)
         await asyncio.gather(*(search.call(grep, pattern="hit", mode="files") for _ in range(20)))
         assert len(os.listdir("/proc/self/fd")) == before
 
@@ -394,8 +394,7 @@ async def test_searches_leave_no_descriptor_open(tmp_path: Path) -> None:
 async def test_a_line_of_a_hundred_megabytes_costs_little_memory(tmp_path: Path) -> None:
     """Only a window of it is ever in this process."""
     with open(tmp_path / "big", "wb") as file:
-        for _ in range(100):
-            file.write(b"x" * (1 << 20))
+        file.writelines(b"x" * (1 << 20) for _ in range(100))
         file.write(b" needle")
     async with Searching(tmp_path) as search:
         await search.call(grep, pattern="nothing")

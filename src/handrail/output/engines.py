@@ -168,7 +168,7 @@ def compile_database(kinds: Sequence[SecretKind] = KINDS) -> bytes | None:
 
 def database_fingerprint(kinds: Sequence[SecretKind] = KINDS) -> str:
     """Name the database that `compile_database` would make here: kinds, order, library version and machine."""
-    import os
+    import platform
     from hashlib import sha256
 
     library = "none"
@@ -176,7 +176,7 @@ def database_fingerprint(kinds: Sequence[SecretKind] = KINDS) -> str:
         import hyperscan
 
         library = str(hyperscan.__version__)
-    parts = [library, os.uname().machine, *(f"{kind.name}\0{kind.pattern}" for kind in kinds)]
+    parts = [library, platform.machine(), *(f"{kind.name}\0{kind.pattern}" for kind in kinds)]
     return sha256("\1".join(parts).encode()).hexdigest()[:32]
 
 

@@ -32,10 +32,11 @@ from handrail.workspace.rg_process import End, Ground, find_program, run
 from handrail.workspace.threads import Brake
 
 HEAD_START_SECONDS = 0.008
+COUNT_SECONDS = 0.025  # what counting the ignored may take, and what the search itself may have taken before it
 MAX_LISTED = 200_000  # names taken up where all of them are needed
 _FLOOD_BYTES = 1 << 20  # of unsorted lines that are kept before a sorted run is the better way
 _BATCH = 128  # files handed to one run as descriptors
-_FEW_FOUND, _COUNT_SECONDS = 20, 0.025  # counting what ignore rules keep back: for so few, within this
+_FEW_FOUND = 20  # so few that what ignore rules keep back is worth counting
 _UNREADABLE = re.compile(r"^rg: .*\(os error \d+\)$", re.MULTILINE)
 _NOTHING_SEARCHED = re.compile(r"(?s)(?:rg: )?No files were searched.*")  # said of filters that fit no file
 
@@ -64,6 +65,7 @@ class Ripgrep:
         *,
         confined: bool | None = None,
         head_start_seconds: float = HEAD_START_SECONDS,
+        count_seconds: float = COUNT_SECONDS,
         program: str | None = None,
     ) -> None:
         """Confine with Landlock where the kernel has it, and run the `rg` installed with us, unless told otherwise."""
@@ -71,6 +73,7 @@ class Ripgrep:
         self.threads = files.threads
         self.confined = landlock.abi() > 0 if confined is None else confined
         self.head_start_seconds = head_start_seconds
+        self.count_seconds = count_seconds
         self.program = program
 
     def bind(self, excluded: Sequence[Exclusion]) -> BoundSearcher:
@@ -145,7 +148,7 @@ class Search:
         fresh = partial(Names, keeper, limit=query.limit, after=query.after)
         names, _ = self._in_order(argv, (), fresh, sorted_names, MAX_LISTED * 64)
         found = really_there(names.found, self._open_folder)
-        quick = time.monotonic() - began < _COUNT_SECONDS
+        quick = time.monotonic() - began < self._ripgrep.count_seconds
         count = query.respect_ignore and not names.more and not query.after and len(found) <= _FEW_FOUND and quick
         return FilesFound(
             found,
@@ -179,7 +182,7 @@ class Search:
         freely = replace(query, respect_ignore=False)
         argv = [*of_walk(self._place, freely, self._excluded), *of_names(), *(["--glob=!.git"] * freely.hidden)]
         names = Names(self._keeper(query), limit=MAX_LISTED)
-        end = self._run(argv, names.feed, min(self._deadline, time.monotonic() + _COUNT_SECONDS))
+        end = self._run(argv, names.feed, min(self._deadline, time.monotonic() + self._ripgrep.count_seconds))
         return max(0, len(names.found) - shown) if end.finished else None
 
     # ── text ─────────────────────────────────────────────────────────────────────────────────

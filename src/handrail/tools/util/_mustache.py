@@ -87,9 +87,7 @@ class Rendering:
     def _spend(self, steps: int) -> None:
         self._steps -= steps
         if self._steps < 0:
-            raise StepsError(
-                f"rendering takes more than {self._max_steps} steps: partials call each other too often, or lists are too long"
-            )
+            raise StepsError(f"rendering takes more than {self._max_steps} steps: partials or lists call for too many")
 
     def _parsed(self, source: str, delimiters: Delimiters, name: str) -> tuple[Node, ...]:
         self._spend(1 + len(source) // 100)
@@ -119,8 +117,15 @@ class Rendering:
 
     def _value(self, node: Variable, stack: tuple[Any, ...], depth: int) -> str:
         value = _lookup(node.name, stack)
-        text = self._expanded(value(""), DEFAULT, stack, depth) if callable(value) else _as_text(value)
-        return _escaped(text) if node.escaped and self._escape else text
+        if not (node.escaped and self._escape):
+            return self._expanded(value(""), DEFAULT, stack, depth) if callable(value) else _as_text(value)
+        if not callable(value):
+            return _escaped(_as_text(value))
+        self._escape = False  # what a lambda gives is escaped once, as a whole
+        try:
+            return _escaped(self._expanded(value(""), DEFAULT, stack, depth))
+        finally:
+            self._escape = True
 
     def _expanded(self, result: Any, delimiters: Delimiters, stack: tuple[Any, ...], depth: int) -> str:
         """Render what a lambda gave."""
