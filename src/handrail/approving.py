@@ -70,7 +70,7 @@ class Approving:
 
     def _append(self, kind: str, step: Step, fields: dict[str, Any]) -> None:
         trace_id = step.call.trace_id or self._parts.trace_id
-        self._parts.journal.append(kind, step.id, {"trace_id": trace_id, **fields})
+        self._parts.journal.append(kind, step.id, {"trace_id": trace_id, **self._parts.finisher.hidden(fields)})
 
     def _on_record(self, step: Step) -> Grant | None:
         """A grant that covers the call already: for exactly it, or of wider scope."""

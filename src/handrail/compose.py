@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -16,47 +15,32 @@ import orjson
 from uuid_utils import uuid7
 
 from handrail import ports
-from handrail.asking import canonical, digest_of
-from handrail.errors import Code, Misuse, Problem
+from handrail.asking import canonical
+from handrail.errors import Misuse
 from handrail.finish import Finisher
 from handrail.kernel import Kernel, Parts
 from handrail.limits import Bounds as LimitBounds
 from handrail.limits import Limits
 from handrail.output.bound import Bounds
 from handrail.output.redact import KINDS, Redactor, SecretKind, known_values
-from handrail.policy import ToolFacts, World
+from handrail.policy import World
 from handrail.settings import Loaded, Settings, load, paths
 from handrail.store import databases
-from handrail.store.folders import RunFolder, check_run_id, create
+from handrail.store.archive import RunArchive
+from handrail.store.folders import RunFolder, create
 from handrail.store.images import Images
 from handrail.store.journal import FileJournal
 from handrail.store.keys import RunKeys
 from handrail.store.ledger import SqliteLedger
 from handrail.store.outcomes import Outcomes
+from handrail.store.screen import JournaledScreen
 from handrail.store.spill import FileSpill
 from handrail.store.state import RunState
 from handrail.tool import Catalog, Tool
 from handrail.tools import builtin
-from handrail.words import Mode, Risk, Root, Touch
+from handrail.words import Mode, Root
 from handrail.workspace.files import WorkspaceFiles
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What was asked of `Runtime.open`."""
-
-    workspace: Path
-    config: Path | Mapping[str, Any] | None = None
-    run_id: str | None = None
-    mode: str | None = None
-    approver: ports.Approver | None = None
-    tools: tuple[Tool, ...] = ()
-    clock: ports.Clock | None = None
-    screen: ports.Screen | None = None
-    caller: str = "python"
-    parent_run: str | None = None
-    progress: ports.Progress | None = None
-    flags: Mapping[str, Any] = field(default_factory=dict)
+from handrail.worlds import Ground, Options, Worlds
 
 
 class SystemClock:
@@ -64,41 +48,6 @@ class SystemClock:
 
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
-
-
-class JournaledScreen:
-    """Every display is an event first; then whoever looks is shown it."""
-
-    def __init__(self, journal: FileJournal, redactor: Redactor, screen: ports.Screen | None) -> None:
-        self._journal, self._redactor = journal, redactor
-        self.sinks: list[Callable[[Mapping[str, Any]], None]] = [screen.show] if screen is not None else []
-
-    def bind(self, call_id: str) -> CallScreen:
-        """Give the screen of one call."""
-        return CallScreen(self, call_id)
-
-    def show(self, call_id: str, fields: Mapping[str, Any]) -> None:
-        """Record and show one display."""
-        hidden: Any = self._redactor.value(dict(fields))
-        self._journal.append("display", call_id, hidden)
-        self._journal.flush()
-        for sink in self.sinks:
-            sink(hidden)
-        if not self.sinks:
-            preview = str(hidden.get("content", ""))[:200]
-            print(f"[{hidden.get('level', 'info')}] {preview}", file=sys.stderr)  # noqa: T201
-
-
-@dataclass(frozen=True, slots=True)
-class CallScreen:
-    """Satisfies `ports.Screen` for one call."""
-
-    screen: JournaledScreen
-    call_id: str
-
-    def show(self, fields: Mapping[str, Any]) -> None:
-        """Show one display event."""
-        self.screen.show(self.call_id, fields)
 
 
 @dataclass(slots=True)
@@ -145,24 +94,6 @@ class Composed:
         return state
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What a run stands on: settings, folder, journal, roots."""
-
-    options: Options
-    clock: ports.Clock
-    loaded: Loaded
-    folder: RunFolder
-    journal: FileJournal
-    redactor: Redactor
-    roots: tuple[Root, ...]
-
-    @property
-    def settings(self) -> Settings:
-        """The settings in force."""
-        return self.loaded.settings
-
-
 def compose(options: Options) -> Composed:
     """Open a run: settings, folder, journal, then all that works on them."""
     ground = _ground(options)
@@ -182,7 +113,7 @@ def _ground(options: Options) -> Ground:
     journal = FileJournal.open(folder.path, run_id, clock, progress=options.progress)
     try:
         redactor = _redactor(loaded.settings)
-        roots = _roots(loaded.settings, options.workspace, folder)
+        roots = _roots(loaded.settings, folder)
     except BaseException:
         journal.abandon()
         raise
@@ -235,57 +166,6 @@ def _composed(ground: Ground) -> Composed:
     )  # fmt: skip
 
 
-class Worlds:
-    """The world of each tool, without what belongs to one call."""
-
-    def __init__(self, ground: Ground) -> None:
-        settings, loaded = ground.settings, ground.loaded
-        self._given = frozenset(item.name for item in ground.options.tools)
-        self._known: dict[str, World] = {}
-        self.base = World(
-            tool=ToolFacts("", "", Risk.HIGH),
-            roots=ground.roots,
-            rules=tuple(entry.rule() for entry in settings.rules),
-            enable=frozenset(settings.tools.enable),
-            disable=frozenset(settings.tools.disable),
-            protected=settings.workspace.protected,
-            own_paths=_own_paths(ground),
-            allowed_hosts=settings.http.allowed_hosts,
-            mode=settings.mode,
-            caller=ground.options.caller,
-            run_id=ground.journal.run_id,
-            max_scope=settings.approvals.widest,
-            max_undo_bytes=settings.undo.max_file_bytes,
-            bulk_files=settings.limits.bulk_files,
-            origins={name: origin.where for name, origin in loaded.origins.items() if origin.layer != "default"},
-        )
-        policy = replace(self.base, roots=(), run_id="", own_paths=(), caller="", origins={})
-        self.digest = digest_of("handrail-policy-1", policy)
-
-    def of(self, tool: Tool) -> World:
-        """The world in which calls of a tool are judged."""
-        found = self._known.get(tool.name)
-        if found is None:
-            facts = ToolFacts(
-                tool.name,
-                tool.toolset,
-                tool.risk,
-                ask_first=tool.ask_first,
-                given=tool.name in self._given,
-                internal=not tool.offered,
-                states=_states(tool),
-            )
-            found = self._known[tool.name] = replace(self.base, tool=facts)
-        return found
-
-
-def _states(tool: Tool) -> tuple[Touch, ...]:
-    """What calls of a tool may touch, without targets."""
-    marked = [Touch(mark.kind, "", mark.deep, mark.how, mark.follow) for _, mark in tool.targets]
-    kinds = {touch.kind for touch in marked}
-    return (*marked, *(Touch(kind, "") for kind in tool.permissions if kind not in kinds))
-
-
 def _settings(options: Options) -> Loaded:
     flags = {name: value for name, value in {"mode": options.mode, **options.flags}.items() if value is not None}
     return load(options.workspace, config=options.config, flags=flags, environment=os.environ)
@@ -300,7 +180,7 @@ def _redactor(settings: Settings) -> Redactor:
     return Redactor(known, database=databases.cached(paths.cache_dir()))
 
 
-def _roots(settings: Settings, workspace: Path, folder: RunFolder) -> tuple[Root, ...]:
+def _roots(settings: Settings, folder: RunFolder) -> tuple[Root, ...]:
     """The workspace first, then further folders, then the run's own."""
     scratch = settings.workspace.root == "run:workspace"
     home = folder.workspace if scratch else Path(settings.workspace.root)
@@ -317,13 +197,6 @@ def _roots(settings: Settings, workspace: Path, folder: RunFolder) -> tuple[Root
         *([] if scratch else [Root("run:workspace", str(folder.workspace.resolve()), writable=True)]),
     ]
     return (Root("workspace", str(home.resolve()), writable=True), *further, *own)
-
-
-def _own_paths(ground: Ground) -> tuple[str, ...]:
-    """Handrail's own folders and settings files: out of every tool's reach."""
-    folders = [paths.state_dir(), paths.config_dir(), paths.cache_dir(), ground.folder.path.parent]
-    folders += [Path(file.path) for file in ground.loaded.files if file.layer != "project"]
-    return tuple(dict.fromkeys(os.path.realpath(folder) for folder in folders))
 
 
 def _limit_bounds(settings: Settings) -> LimitBounds:
@@ -393,21 +266,6 @@ def _ports(files: WorkspaceFiles, screen: JournaledScreen) -> Mapping[type, Call
         ports.Screen: lambda work: screen.bind(work.call_id),
         ports.Places: lambda work: ports.Places(work.touches),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class RunArchive:
-    """Satisfies `ports.Archive` over the folders of all runs."""
-
-    runs: Path
-
-    async def load(self, run: str, sha256: str) -> bytes:
-        """Give a former content; NOT_FOUND when it was not kept."""
-        check_run_id(run)
-        try:
-            return await asyncio.to_thread(Images(self.runs / run / "archive", 0).load, sha256)
-        except FileNotFoundError:
-            raise Problem(Code.NOT_FOUND, f"run {run} keeps no content with sha256 {sha256}") from None
 
 
 def _record_start(ground: Ground, world: Worlds) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from handrail.output.bound import Bounds, bound
 from handrail.output.redact import MARK, Redactor, secret_name
 from handrail.ports import Spill
 from handrail.step import Step
-from handrail.words import Answer, ErrorInfo, Evidence, Json, Outcome, Ref, Status, Truncation
+from handrail.words import Answer, Change, ErrorInfo, Evidence, Json, Outcome, Ref, Status, Truncation
 
 _POLICY = "policy"
 
@@ -51,8 +51,8 @@ class Finisher:
         if content is None:
             content = orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
         # A tool that shows part of a whole has hidden what it had to by itself.
-        size, redacted = self._scan(summary, content, data), MARK in content
         evidence, truncation, refs, warnings = answer.evidence, answer.truncation, answer.refs, answer.warnings
+        size, redacted = self._scan(summary, content, data, evidence), MARK in content
         if step.warnings:
             warnings = step.warnings + warnings
         if size < 0:
@@ -77,7 +77,7 @@ class Finisher:
             data,
             None,
             evidence or (_evidence(step, content),),
-            tuple(files.changes),
+            tuple(self._changes(files.changes)) if files.changes else (),
             answer.commands,
             refs,
             truncation,
@@ -110,7 +110,7 @@ class Finisher:
             data=None,
             error=error,
             evidence=(Evidence("tool", f"{name}#{step.id}", problem.code.value, _sha256(content)),),
-            changes=tuple(step.files.changes) if step.files is not None else (),
+            changes=tuple(self._changes(step.files.changes)) if step.files is not None else (),
             redacted=[message, details, next_call] != list(raw),
             decision=_decision(step),
             scope="none" if step.grant is None else step.grant.scope.word,
@@ -119,9 +119,21 @@ class Finisher:
             duration_ms=round((now - step.began) * 1000, 3),
         )
 
-    def _scan(self, summary: str, content: str, data: Json) -> int:
+    def _changes(self, changes: Iterable[Change]) -> Iterable[Change]:
+        """Changes with secrets in file names hidden; such a change cannot be undone from the journal."""
+        text = self._redactor.text
+        for change in changes:
+            path, source = text(change.path), None if change.source is None else text(change.source)
+            same = path is change.path and source is change.source
+            yield change if same else replace(change, path=path, source=source, kept=False)
+
+    def _scan(self, summary: str, content: str, data: Json, evidence: Sequence[Evidence]) -> int:
         """The size of an answer in characters, or -1 when something in it must be hidden."""
         texts = [summary, content]
+        for item in evidence:
+            if item.ref not in summary:
+                texts.append(item.ref)
+            texts.append(item.summary)
         if data.__class__ is str:
             texts.append(data)
         elif data.__class__ in _HOLDERS and not self._gather(data, content, texts):

@@ -1,4 +1,7 @@
-"""What kernel and tools need from outside, as protocols. No implementation belongs here."""
+"""What kernel and tools need from outside, as protocols. No implementation belongs here.
+
+Longer than 400 lines because all of them stand in one place.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import orjson
 
+from handrail.errors import Code, Problem
 from handrail.step import Question, adapted
 from handrail.tool import Catalog
 from handrail.words import Call, Json
@@ -33,7 +34,11 @@ class Reader:
         if call.version is not None and call.version != tool.version:
             args, warnings = adapted(tool, call)
         parsed, mended = tool.parse(args, repair=self._repair)
-        encoded = orjson.dumps(parsed, option=orjson.OPT_NON_STR_KEYS)
+        try:
+            encoded = orjson.dumps(parsed, option=orjson.OPT_NON_STR_KEYS)
+        except TypeError:
+            text = f"An argument of {tool.name} holds half of a character (a lone surrogate), which is no text."
+            raise Problem(Code.INVALID_ARGS, text) from None
         question = Question(tool, parsed, encoded, tool.touches(parsed), warnings + mended)
         # A list or object could be changed by a tool that is given it.
         if asked is not None and not tool.changing and not any(isinstance(v, (list, dict)) for v in parsed.values()):

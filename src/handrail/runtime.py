@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from handrail import ports, undoing
-from handrail.compose import Composed, Options, compose
+from handrail.compose import Composed, compose
 from handrail.errors import Misuse
 from handrail.kernel import Kernel
 from handrail.policy import World, decide
@@ -18,6 +18,7 @@ from handrail.policy.enablement import enabled
 from handrail.step import Step
 from handrail.tool import Tool
 from handrail.words import Call, Json, Outcome, Touch, Verdict
+from handrail.worlds import Options
 
 
 @dataclass(frozen=True, slots=True)

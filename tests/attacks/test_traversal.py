@@ -76,7 +76,8 @@ def _rows(base: Path) -> Iterator[Iterator[str] | list[str]]:
         ("", "/", "//", "file:", "file://", "file://localhost", "/proc/self/root", "/proc/self/cwd/..", "~", "\\"),
         absolute)]  # fmt: skip
     yield RUN_TRICKS  # type: ignore[misc]
-    yield [text * length for text in ("n", "ü", "../", "a/", "a/../", "./", "/") for length in (256, 1366, 4096, 70_000)]
+    yield [text * length for text in ("n", "ü", "../", "a/../", "./", "/") for length in (256, 1366, 4096, 70_000)]
+    yield ["a/" * length for length in (200, 5000, 70_000)]
     yield [f"a{chr(number)}b/../../secret.txt" for number in range(0x21)]
     yield [".ENV", ".Env.local", "a/../.env", ".\u212aube/config", ".ssh/id_rsa", ".SSH/id_rsa", ".git/hooks/pre-commit",
            ".GIT/HOOKS/x", "a/.git/config", "\uff0essh/id_rsa", "handrail.toml", "HANDRAIL.toml"]  # fmt: skip
@@ -230,6 +231,27 @@ def check(outcome: Outcome, text: str, digest: str) -> None:
     assert outcome.evidence
     assert outcome.error is None or (Code(outcome.error.code), text) != (Code.INTERNAL, text)
     assert [word for word in (CANARY, UNSAID, PRE_IMAGE, digest) if word in told] == [], text
+
+
+@pytest.mark.parametrize("depth", [3, 255, 256, 300])
+async def test_nothing_protected_is_moved_or_deleted_however_deep_it_lies(opens: Any, work: Path, depth: int) -> None:
+    """A folder is taken away only when all below it was looked at."""
+    deep = work.joinpath(*["d"] * depth, ".ssh")
+    deep.mkdir(parents=True)
+    (deep / "id_rsa").write_text(CANARY)
+    async with opens(enable=ENABLED, config=EVERYTHING, approver=ScriptedApprover("once")) as runtime:
+        moved = await runtime.call("move_path", {"source": "d", "target": "e"})
+        deleted = await runtime.call("delete_path", {"path": "d", "recursive": True, "confirm": True})
+    assert (moved.error.code, deleted.error.code) == ("PATH_PROTECTED", "PATH_PROTECTED")
+    assert (deep / "id_rsa").read_text() == CANARY
+
+
+async def test_an_endless_glob_does_not_hold_up_a_listing(opens: Any, base: Path) -> None:
+    """What would take seconds to match is refused."""
+    async with opens() as runtime:
+        long = await runtime.call("list_dir", {"ignore": ["a/../" * 70_000]})
+        many = await runtime.call("list_dir", {"ignore": ["*x*y"] * 1000})
+    assert (long.error.code, many.error.code) == ("INVALID_ARGS", "INVALID_ARGS")
 
 
 def kept(home: Path) -> Iterator[bytes]:

@@ -172,6 +172,8 @@ def test_the_level_that_found_a_text_is_named(level: str, text: str, quoted: str
         ("раss\n", "pass\n"),  # Cyrillic er and a
         ("a = 1\nb = 2\n", "a = 1\n\nb = 2\n"),
         ("if x:\n  y()\n    z()\n", "if x:\n    y()\n    z()\n"),
+        ("    if x:\n      y()\n", "if x:\n    y()\n"),
+        ("    if x:\n        z()\n", "if x:\n    y()\n"),
         ("ABC\n", "abc\n"),
         ("wait…\n", "wait.."),  # half of a sign that stands for three
         ("y = 5\n", "x\ny = "),

@@ -362,6 +362,12 @@ def test_hiding_a_value_does_not_complete_another() -> None:
 
 
 @ENGINES
+def test_a_value_hidden_in_part_is_hidden_whole(redactor: Redactor) -> None:
+    """What stands beside a known value in the same field is part of the secret, even if it looks like a placeholder."""
+    assert redactor.text(f'password = "{KNOWN[0]}-example"') == f'password = "{MARK}"'
+
+
+@ENGINES
 def test_a_value_longer_than_the_window_is_hidden_up_to_a_whole_character(redactor: Redactor) -> None:
     """Offsets are characters even where a match ends inside one."""
     for pad in ("", "a"):

@@ -148,6 +148,7 @@ REFUSED = {
     "a name too long": ("n" * 256, Code.INVALID_ARGS),
     "a name too long in bytes": ("ü" * 128, Code.INVALID_ARGS),
     "a path too long": ("abc/" * 1024, Code.INVALID_ARGS),
+    "a path too deep": ("d/" * 256, Code.INVALID_ARGS),
     "a step above": ("..", Code.PATH_OUTSIDE_ROOTS),
     "a step above and back": ("../ws/f.txt", Code.PATH_OUTSIDE_ROOTS),
     "a step above later": ("a/../../outside/f.txt", Code.PATH_OUTSIDE_ROOTS),

@@ -151,6 +151,25 @@ def test_many_control_bytes_make_a_file_binary_and_few_do_not() -> None:
     assert caught.value.code is Code.NOT_TEXT
 
 
+@pytest.mark.parametrize(
+    ("data", "code", "offset"),
+    [
+        (b"\xff\xfea\x00b", Code.BAD_ENCODING, 4),
+        (b"\xff\xfea\x00\x00\xd8b\x00", Code.BAD_ENCODING, 4),
+        (b"\xfe\xff\x00a\xdc\x00", Code.BAD_ENCODING, 4),
+        (b"\xef\xbb\xbfab\xff", Code.BAD_ENCODING, 5),
+        (b"\xff\xfe\x00\x00\x00\x00\x11\x00", Code.BAD_ENCODING, 4),
+        (b"\xff\xfea\x00\x00\x00", Code.NOT_TEXT, None),
+        (b"\xef\xbb\xbfa\x00", Code.NOT_TEXT, None),
+    ],
+)
+def test_a_mark_of_an_encoding_is_held_to(data: bytes, code: Code, offset: int | None) -> None:
+    """Bytes that do not fit the encoding their mark names are located from the start of the file."""
+    found = tried(data)
+    assert isinstance(found, Problem)
+    assert (found.code, found.details.get("byte_offset")) == (code, offset)
+
+
 def test_half_a_character_cannot_be_written() -> None:
     """A lone surrogate is refused with its place."""
     with pytest.raises(Problem) as caught:

@@ -67,6 +67,8 @@ async def test_an_edit_changes_what_is_quoted_and_tells_what_it_did(desk: Desk) 
         (b"x\n\n\ny\n", "x\n\n\ny\n", "x\ny\n", b"x\ny\n"),
         (b"keep\ndrop\nkeep\n", "drop\n", "", b"keep\nkeep\n"),
         (b"a\r\nb\r\n", "\nb", "\nB", b"a\r\nB\r\n"),
+        (b"a\r\nb\r\n", "\nb", "x\nB", b"ax\r\nB\r\n"),
+        (b"a\r\nb\r\n", "a\r", "c\r", b"c\r\nb\r\n"),
     ],
 )
 async def test_only_the_quoted_bytes_change(desk: Desk, before: bytes, old: str, new: str, after: bytes) -> None:

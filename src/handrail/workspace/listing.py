@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from handrail.errors import Code, Problem
 from handrail.policy.patterns import excluded as fits
@@ -133,8 +133,14 @@ def everything(access: Access, place: Place, limit: int) -> Listing:
     """List all that lies below a folder, whatever its name."""
     folder = open_folder(access, place)
     try:
-        return listed(folder, Walk("", True, (), limit, lambda _name, _path: False, Brake()), MAX_DEPTH)
+        found = listed(folder, Walk("", True, (), limit, lambda _name, _path: False, Brake()), MAX_DEPTH)
+        return replace(found, unreadable=found.unreadable + _unentered(found.entries))
     except OSError as error:
         raise problem_of(error, place, "listed") from None
     finally:
         os.close(folder)
+
+
+def _unentered(entries: Sequence[Entry]) -> int:
+    """How many folders lie so deep that what is in them was not looked at."""
+    return sum(entry.kind is PlaceKind.DIRECTORY and entry.path.count("/") == MAX_DEPTH - 1 for entry in entries)

@@ -20,6 +20,7 @@ from handrail.workspace.roots import Roots
 MAX_LINKS = 40
 MAX_PATH_BYTES = 4095  # what the kernel takes, without the closing NUL
 MAX_NAME_BYTES = 255
+MAX_NAMES = 256  # deeper trees can be made but hardly listed, copied or deleted again by anyone
 
 _IFMT = 0o170000
 KINDS = {stat.S_IFREG: PlaceKind.FILE, stat.S_IFDIR: PlaceKind.DIRECTORY, stat.S_IFLNK: PlaceKind.LINK}
@@ -45,6 +46,8 @@ def check_text(path: str) -> None:
         return
     if len(path.encode()) > MAX_PATH_BYTES:
         raise Problem(Code.INVALID_ARGS, f"The path is longer than {MAX_PATH_BYTES} bytes.", max_bytes=MAX_PATH_BYTES)
+    if path.count("/") >= MAX_NAMES:
+        raise Problem(Code.INVALID_ARGS, f"The path has more than {MAX_NAMES} names.", max_names=MAX_NAMES)
     longest = max(len(name.encode()) for name in path.split("/"))
     if longest > MAX_NAME_BYTES:
         text = f"A name in the path is {longest} bytes long; {MAX_NAME_BYTES} is the most."

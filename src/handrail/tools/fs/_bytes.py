@@ -6,9 +6,8 @@ import codecs
 from dataclasses import dataclass
 
 from handrail.ports import Limits
-
-from ._excerpt import CONTEXT, room_for
-from ._text import bad_encoding, lines_of
+from handrail.tools.fs._excerpt import CONTEXT, room_for
+from handrail.tools.fs._text import bad_encoding, lines_of
 
 AROUND = 4 * CONTEXT  # bytes that hold at least CONTEXT characters, whatever the encoding
 

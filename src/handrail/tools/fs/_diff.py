@@ -11,9 +11,8 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 
 from handrail.ports import Limits, Secrets
-
-from ._excerpt import CONTEXT
-from ._text import body_of, ending_of, lines_of
+from handrail.tools.fs._excerpt import CONTEXT
+from handrail.tools.fs._text import body_of, ending_of, lines_of
 
 _AROUND = 3  # lines of context
 _COMPARED = 250_000  # pairs of lines that are compared one by one

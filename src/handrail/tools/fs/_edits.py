@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from handrail.errors import Code, Problem
-
-from ._ladder import MOST_PLACES, Match, Original
-from ._nearest import Hide, no_match
-from ._text import ending_of, fold_endings, lines_of
+from handrail.tools.fs._ladder import MOST_PLACES, Match, Original
+from handrail.tools.fs._nearest import Hide, no_match
+from handrail.tools.fs._text import ending_of, fold_endings, lines_of
 
 _LISTED = 20  # places that an ambiguous match names
 _DIFFED = 250_000  # pairs of lines that are compared to keep what an edit leaves alone
@@ -24,10 +25,12 @@ _TELLING = re.compile(r"\w{3}")  # what makes text more than a bracket that stan
 class Edit:
     """Text to find and text to put there."""
 
-    old: str
-    new: str
-    match: Literal["unique", "first", "all"] = "unique"
-    near_line: int | None = None
+    old: Annotated[str, Field(description="the text as it stands in the file, with enough around it to be there once")]
+    new: Annotated[str, Field(description="what takes its place; empty removes it")]
+    match: Annotated[Literal["unique", "first", "all"], Field(description="which places, where it is there often")] = (
+        "unique"
+    )
+    near_line: Annotated[int | None, Field(ge=1, description="of several places, the one nearest to this line")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +100,10 @@ def _check(edits: list[Edit]) -> None:
             )
         if edit.old == edit.new:
             raise Problem(Code.INVALID_ARGS, f"`edits.{index}`: `old` and `new` are the same.")
-        if edit.near_line is not None and (edit.match != "unique" or edit.near_line < 1):
+        if edit.near_line is not None and edit.match != "unique":
             raise Problem(
                 Code.INVALID_ARGS,
-                f"`edits.{index}.near_line` is a line from 1 on that picks one of several places; it does not go with "
-                f"match={edit.match!r}.",
+                f"`edits.{index}.near_line` picks one of several places; it does not go with match={edit.match!r}.",
             )
 
 

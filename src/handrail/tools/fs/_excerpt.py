@@ -9,8 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from handrail.ports import Limits, Secrets
-
-from ._text import body_of, lines_of
+from handrail.tools.fs._text import body_of, lines_of
 
 CONTEXT = 24 * 1024  # characters around a part that can tell whether it must be hidden
 _LEAST = 200  # characters of a long line that are shown whatever else needs room

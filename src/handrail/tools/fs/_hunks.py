@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from handrail.errors import Code, Problem
-
-from ._ladder import LEVELS, Original, folded_line, indented
-from ._nearest import Hide, no_match
-from ._patch import Hunk
-from ._text import body_of, ending_of
+from handrail.tools.fs._ladder import LEVELS, Original, folded_line, indented
+from handrail.tools.fs._nearest import Hide, no_match
+from handrail.tools.fs._patch import Hunk
+from handrail.tools.fs._text import body_of, ending_of
 
 _LISTED = 20
 _SPEAKING = re.compile(r"\w")  # a line that is more than brackets

@@ -7,7 +7,7 @@ import unicodedata
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from ._text import body_of, lines_of
+from handrail.tools.fs._text import body_of, lines_of
 
 LEVELS = ("exact", "line_endings", "trailing_blanks", "typographic", "indent")
 
@@ -24,8 +24,7 @@ _PATTERNS = {
     "line_endings": re.compile(r"\r\n?"),
     "trailing_blanks": re.compile(_TRAILING.format(" \t")),
     "typographic": re.compile(
-        _TRAILING.format(f" \t{_SPACES}")
-        + rf"|[{_SPACES}]|[{''.join(_SIGNS)}]|[^\s\u0300-\u036f][\u0300-\u036f]++"
+        _TRAILING.format(f" \t{_SPACES}") + rf"|[{_SPACES}]|[{''.join(_SIGNS)}]|[^\s\u0300-\u036f][\u0300-\u036f]++"
     ),
 }
 MOST_PLACES = 100_000  # places of a text that are told apart

@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 from handrail.errors import Code, Problem
 from handrail.output.redact import MARK
-
-from ._ladder import Original
-from ._text import body_of, lines_of
+from handrail.tools.fs._ladder import Original
+from handrail.tools.fs._text import body_of, lines_of
 
 Hide = Callable[[int, int], str]  # gives a stretch of the original with what must be hidden hidden
 

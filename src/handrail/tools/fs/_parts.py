@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from handrail.errors import Code, Problem
 from handrail.ports import Limits, Secrets, Stream, Workspace
+from handrail.tools.fs._aside import aside
+from handrail.tools.fs._bytes import Range, ask_for, text_range
+from handrail.tools.fs._excerpt import CONTEXT, Selection, Window, notice, render, select, tail_start
+from handrail.tools.fs._scan import Scan
+from handrail.tools.fs._text import SAMPLE, body_of, count_lines, is_binary, lines_of, not_text
 from handrail.words import Answer, Evidence, Place, Truncation, noun
-
-from ._bytes import Range, ask_for, text_range
-from ._excerpt import CONTEXT, Selection, Window, notice, render, select, tail_start
-from ._scan import Scan
-from ._text import SAMPLE, body_of, count_lines, is_binary, lines_of, not_text
 
 LINES = 2000
 CHUNK = 1 << 20
@@ -74,7 +74,7 @@ async def part_of_text(text: str, data: bytes, facts: Facts, want: Want, show: S
     """Show a part of a file that is in memory."""
     if want.byte_offset is not None:
         return _bytes(_range(data, 0, want, facts, show), _line_at(data, want.byte_offset, facts), facts, want, show)
-    window = await asyncio.to_thread(_window, text, facts, want, show)
+    window = await aside(len(text), partial(_window, text, facts, want, show))
     return await _lines(window, facts, want, show)
 
 
@@ -152,9 +152,9 @@ async def _walk(stream: Stream, scan: Scan, byte_offset: int | None) -> int:
     while chunk := await stream.read(CHUNK):
         if byte_offset is not None and scan.bytes <= byte_offset < scan.bytes + len(chunk):
             border = byte_offset - scan.bytes
-            await asyncio.to_thread(scan.feed, chunk[:border])
+            await aside(border, partial(scan.feed, chunk[:border]))
             line, chunk = scan.ended + 1, chunk[border:]
-        await asyncio.to_thread(scan.feed, chunk)
+        await aside(len(chunk), partial(scan.feed, chunk))
     scan.finish()
     return line
 
@@ -189,7 +189,8 @@ def _next(show: Show, args: dict[str, Any]) -> dict[str, Any]:
 async def _lines(window: Window, facts: Facts, want: Want, show: Show) -> Answer[FileText]:
     # One line is kept free: the notice at the end counts too.
     limit = min(want.tail or want.limit, show.limits.max_output_lines - 1)
-    chosen = await asyncio.to_thread(select, window, limit, want.column or 1, show.limits, show.path)
+    work = partial(select, window, limit, want.column or 1, show.limits, show.path)
+    chosen = await aside(len(window.text), work)
     text = render(window, chosen.pieces, show.secrets)
     onward, cursor = _onward(chosen, window, want, facts)
     complete = not onward and window.line == 1 and window.at == 0 and (want.column or 1) == 1

@@ -55,9 +55,9 @@ def parse_patch(patch: str) -> list[FilePatch]:
     if start is None:
         refuse(1, "the patch is empty")
     if lines[start].rstrip().startswith("*** "):
-        from ._patch_marked import parse_marked as parse
+        from handrail.tools.fs._patch_marked import parse_marked as parse
     else:
-        from ._patch_unified import parse_unified as parse
+        from handrail.tools.fs._patch_unified import parse_unified as parse
     return _merged(parse(lines, start))
 
 

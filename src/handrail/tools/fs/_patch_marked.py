@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from ._patch import FilePatch, Hunk, check_path, refuse, trimmed
+from handrail.tools.fs._patch import FilePatch, Hunk, check_path, refuse, trimmed
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE = "*** Add File:", "*** Delete File:", "*** Update File:"

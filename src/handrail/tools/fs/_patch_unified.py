@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from ._patch import FilePatch, Hunk, check_path, refuse, trimmed
+from handrail.tools.fs._patch import FilePatch, Hunk, check_path, refuse, trimmed
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
 _NOWHERE = "/dev/null"

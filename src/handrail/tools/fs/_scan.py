@@ -7,7 +7,7 @@ import hashlib
 import re
 from itertools import islice
 
-from ._text import bad_encoding, bom_of, ending_of, eol_name
+from handrail.tools.fs._text import bad_encoding, bom_of, ending_of, eol_name
 
 _ENDING = re.compile(r"\r\n|\r|\n")
 

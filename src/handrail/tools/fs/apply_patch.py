@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,17 +11,15 @@ from typing import Annotated, Any
 from handrail.errors import Code, Problem
 from handrail.ports import Limits, Places, Secrets, Workspace
 from handrail.tool import tool
+from handrail.tools.fs._aside import aside
+from handrail.tools.fs._changes import FileChange, carry_out
+from handrail.tools.fs._diff import diff_texts
+from handrail.tools.fs._excerpt import CONTEXT
+from handrail.tools.fs._hunks import apply_hunks
+from handrail.tools.fs._patch import FilePatch, parse_patch
+from handrail.tools.fs._standing import need_file
+from handrail.tools.fs._text import decode, encode, fold_endings, is_binary, refuse_marks
 from handrail.words import Answer, Evidence, How, Place, PlaceKind, Touch, TouchKind
-
-from ._changes import FileChange, carry_out
-from ._diff import diff_texts
-from ._excerpt import CONTEXT
-from ._hunks import apply_hunks
-from ._patch import FilePatch, parse_patch
-from ._standing import need_file
-from ._text import decode, encode, fold_endings, is_binary, refuse_marks
-
-_THREADED = 1 << 20  # from this size on, work leaves the event loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +193,7 @@ async def _update(scene: _Scene, item: FilePatch, place: Place) -> _Ready:
         assert target is not None
         change = FileChange("move", place, target, data, data, sha256, sha256)
         return _Ready(item, change, (), _renamed(place, target))
-    work = partial(_patched, scene, item, place, target, data, sha256)
-    return await asyncio.to_thread(work) if len(data) > _THREADED else work()
+    return await aside(len(data), partial(_patched, scene, item, place, target, data, sha256))
 
 
 def _patched(scene: _Scene, item: FilePatch, place: Place, target: Place | None, data: bytes, sha256: str) -> _Ready:

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 from handrail.errors import Code, Problem
 from handrail.ports import Workspace
 from handrail.tool import Deletes, tool
+from handrail.tools.fs._standing import missing
 from handrail.words import Answer, Evidence, Place, PlaceKind, Touch, TouchKind
-
-from ._standing import missing
 
 _REPOSITORY = ".git"
 

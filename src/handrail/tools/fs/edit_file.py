@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,13 +10,13 @@ from typing import Annotated, Any
 
 from handrail.ports import Limits, Secrets, Workspace
 from handrail.tool import Edits, tool
+from handrail.tools.fs._aside import aside
+from handrail.tools.fs._diff import diff_texts
+from handrail.tools.fs._edits import Edit, Edited, apply_edits
+from handrail.tools.fs._excerpt import CONTEXT
+from handrail.tools.fs._standing import need_file, stale
+from handrail.tools.fs._text import Decoded, decode, encode, refuse_marks
 from handrail.words import Answer, Evidence, How, Place, PlaceKind, Touch, TouchKind
-
-from ._diff import diff_texts
-from ._edits import Edit, Edited, apply_edits
-from ._excerpt import CONTEXT
-from ._standing import need_file, stale
-from ._text import Decoded, decode, encode, refuse_marks
 
 _ECHOED = 8000  # characters of edits that are repeated in a suggested call
 
@@ -89,8 +88,7 @@ async def _plan(
         before = hashlib.sha256(old).hexdigest()
     if expected_sha256 is not None and expected_sha256 != before:
         raise stale(path, expected_sha256, before)
-    work = partial(_worked_out, old, before, edits, path.shown, secrets, limits)
-    return await asyncio.to_thread(work) if len(old) > 1 << 20 else work()
+    return await aside(len(old), partial(_worked_out, old, before, edits, path.shown, secrets, limits))
 
 
 def _worked_out(old: bytes, before: str, edits: list[Edit], shown: str, secrets: Secrets, limits: Limits) -> _Plan:

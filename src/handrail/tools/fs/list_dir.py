@@ -13,11 +13,11 @@ from handrail import strict_json
 from handrail.errors import Code, Problem
 from handrail.ports import Entry, Limits, Listing, Workspace
 from handrail.tool import ReadsBelow, at, tool
+from handrail.tools.fs._standing import missing
+from handrail.tools.fs._times import utc
 from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation
 
-from ._standing import missing
-from ._times import utc
-
+Glob = Annotated[str, Field(max_length=1024)]
 Sort = Literal["name", "mtime", "size"]
 _MOST = 100_000  # entries that are looked at
 _HERE = at(".")
@@ -57,7 +57,7 @@ async def list_dir(
     limit: Annotated[int, Field(ge=1), "how many entries"] = 500,
     cursor: Annotated[str | None, "goes on where an earlier call ended"] = None,
     hidden: Annotated[bool, "names that start with a dot, too"] = False,
-    ignore: Annotated[list[str] | None, "globs of what to leave out"] = None,
+    ignore: Annotated[list[Glob] | None, Field(max_length=100), "globs of what to leave out"] = None,
     sort: Annotated[Sort, "name; mtime: newest first; size: largest first"] = "name",
 ) -> Answer[DirListing]:
     """List a folder: names, types, sizes and times; deeper with `depth`. Says what was left out and why."""

@@ -9,9 +9,8 @@ from typing import Annotated
 from handrail.errors import Code, Problem
 from handrail.ports import Workspace
 from handrail.tool import Touching, Writes, tool
+from handrail.tools.fs._standing import missing
 from handrail.words import Answer, Evidence, How, Place, PlaceKind, TouchKind
-
-from ._standing import missing
 
 # Deep, since moving a folder takes along all that lies below; the link itself is moved, not what it points to.
 Leaves = Annotated[Place, Touching(TouchKind.FS_DELETE, deep=True, how=How.MOVE, follow=False)]

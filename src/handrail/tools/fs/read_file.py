@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from hashlib import sha256 as _sha256
 from typing import Annotated
@@ -12,13 +11,12 @@ from pydantic import Field
 from handrail.errors import Code, Problem
 from handrail.ports import Limits, Secrets, Workspace
 from handrail.tool import Reads, tool
+from handrail.tools.fs._aside import aside
+from handrail.tools.fs._parts import LINES, Facts, FileText, Show, Want, part_of_stream, part_of_text
+from handrail.tools.fs._standing import need_file
+from handrail.tools.fs._text import Decoded, decode, lines_and_eol, plain_text
 from handrail.words import Answer, Evidence, Place, PlaceKind
 
-from ._parts import LINES, Facts, FileText, Show, Want, part_of_stream, part_of_text
-from ._standing import need_file
-from ._text import Decoded, decode, lines_and_eol, plain_text
-
-_THREADED = 1 << 20  # from this size on, work leaves the event loop
 _ALL = Want()
 
 
@@ -83,8 +81,7 @@ def _at_once(files: Workspace, path: Place, data: bytes, limit: int, limits: Lim
 
 async def _read(files: Workspace, path: Place, data: bytes, want: Want, show: Show, whole: bool) -> Answer[FileText]:
     """Show a file that is in memory, whole where it fits."""
-    work = partial(_taken_in, data, show.path)
-    decoded, facts = work() if len(data) < _THREADED else await asyncio.to_thread(work)
+    decoded, facts = await aside(len(data), partial(_taken_in, data, show.path))
     answer = await part_of_text(decoded.text, data, facts, want, show)
     files.saw(path, facts.sha256, whole=answer.data.complete)
     return _with_all(answer, decoded.text, facts) if whole and not answer.data.complete else answer

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from handrail.ports import Workspace
 from handrail.tool import ReadsItself, tool
+from handrail.tools.fs._standing import missing
+from handrail.tools.fs._times import utc
 from handrail.words import Answer, Evidence, PlaceKind
-
-from ._standing import missing
-from ._times import utc
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,15 +12,14 @@ from handrail.errors import Code, Problem
 from handrail.output.redact import MARK
 from handrail.ports import Limits, Secrets, Workspace
 from handrail.tool import Writes, tool
+from handrail.tools.fs._aside import aside
+from handrail.tools.fs._diff import diff_texts
+from handrail.tools.fs._standing import need_file, stale
+from handrail.tools.fs._text import Decoded, decode, encode, refuse_marks
 from handrail.words import Answer, Evidence, How, Place, PlaceKind, Touch, TouchKind
-
-from ._diff import diff_texts
-from ._standing import need_file, stale
-from ._text import Decoded, decode, encode, refuse_marks
 
 Mode = Literal["create", "overwrite", "append"]
 _ECHOED = 4000  # characters of content that are repeated in a suggested call
-_THREADED = 1 << 20
 _CHUNK = 1 << 20
 
 
@@ -102,7 +100,8 @@ async def _plan(
         if expected_sha256:
             raise stale(path, expected_sha256, "")
         refuse_marks("", content, path.shown)
-        return _Plan(encode(content), "", diff_texts(None, content, path.shown, secrets, limits))
+        made = partial(diff_texts, None, content, path.shown, secrets, limits)
+        return _Plan(encode(content), "", await aside(len(content), made))
     need_file(files, path, "write_file")
     if mode == "create":
         raise _exists(files, path, content)
@@ -110,8 +109,8 @@ async def _plan(
     known = expected_sha256 if expected_sha256 is not None or mode == "append" else files.seen(path)
     if known != before and not (mode == "append" and known is None):
         raise stale(path, known, before)
-    work = partial(_planned, old, before, path.shown, content, mode, secrets, limits)
-    return await asyncio.to_thread(work) if len(old or b"") > _THREADED else work()
+    size = len(old or b"") + len(content)
+    return await aside(size, partial(_planned, old, before, path.shown, content, mode, secrets, limits))
 
 
 def _planned(
@@ -149,7 +148,7 @@ async def _standing(files: Workspace, path: Place, limits: Limits, mode: Mode) -
     digest = hashlib.sha256()
     async with files.open(path) as stream:
         while chunk := await stream.read(_CHUNK):
-            await asyncio.to_thread(digest.update, chunk)
+            await aside(len(chunk), partial(digest.update, chunk))
     return None, digest.hexdigest()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -49,12 +50,19 @@ def _zone(name: str) -> ZoneInfo:
 
 def _unknown(name: str) -> Problem:
     import difflib
-    from zoneinfo import available_timezones
 
-    known = {zone.lower(): zone for zone in available_timezones()}
-    words = {zone.rpartition("/")[2].lower(): zone for zone in known.values() if "/" in zone} | known
+    words = _words()
     found = difflib.get_close_matches(name.strip().lower().replace(" ", "_"), words, 3, 0.6)
     near = list(dict.fromkeys(words[word] for word in found))
     hint = f" Did you mean {' or '.join(near)}?" if near else " Use an IANA name such as Europe/Berlin."
     next_call = {"tool": "now", "args": {"timezone": near[0]}} if near else None
     return Problem(Code.INVALID_ARGS, f"There is no time zone {name!r}.{hint}", next_call=next_call, near=near)
+
+
+@cache
+def _words() -> dict[str, str]:
+    """Every zone by its name and by its city; reading them takes longer than everything else."""
+    from zoneinfo import available_timezones
+
+    known = {zone.lower(): zone for zone in available_timezones()}
+    return {zone.rpartition("/")[2].lower(): zone for zone in known.values() if "/" in zone} | known

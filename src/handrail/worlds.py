@@ -1,0 +1,113 @@
+"""What a run stands on, and the worlds in which its calls are judged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from handrail import ports
+from handrail.asking import digest_of
+from handrail.output.redact import Redactor
+from handrail.policy import ToolFacts, World
+from handrail.settings import Loaded, Settings, paths
+from handrail.store.folders import RunFolder
+from handrail.store.journal import FileJournal
+from handrail.tool import Tool
+from handrail.words import Risk, Root, Touch
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked of `Runtime.open`."""
+
+    workspace: Path
+    config: Path | Mapping[str, Any] | None = None
+    run_id: str | None = None
+    mode: str | None = None
+    approver: ports.Approver | None = None
+    tools: tuple[Tool, ...] = ()
+    clock: ports.Clock | None = None
+    screen: ports.Screen | None = None
+    caller: str = "python"
+    parent_run: str | None = None
+    progress: ports.Progress | None = None
+    flags: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a run stands on: settings, folder, journal, roots."""
+
+    options: Options
+    clock: ports.Clock
+    loaded: Loaded
+    folder: RunFolder
+    journal: FileJournal
+    redactor: Redactor
+    roots: tuple[Root, ...]
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.loaded.settings
+
+
+class Worlds:
+    """The world of each tool, without what belongs to one call."""
+
+    def __init__(self, ground: Ground) -> None:
+        settings, loaded = ground.settings, ground.loaded
+        self._given = frozenset(item.name for item in ground.options.tools)
+        self._known: dict[str, World] = {}
+        self.base = World(
+            tool=ToolFacts("", "", Risk.HIGH),
+            roots=ground.roots,
+            rules=tuple(entry.rule() for entry in settings.rules),
+            enable=frozenset(settings.tools.enable),
+            disable=frozenset(settings.tools.disable),
+            protected=settings.workspace.protected,
+            own_paths=_own_paths(ground),
+            allowed_hosts=settings.http.allowed_hosts,
+            mode=settings.mode,
+            caller=ground.options.caller,
+            run_id=ground.journal.run_id,
+            max_scope=settings.approvals.widest,
+            max_undo_bytes=settings.undo.max_file_bytes,
+            bulk_files=settings.limits.bulk_files,
+            origins={name: origin.where for name, origin in loaded.origins.items() if origin.layer != "default"},
+        )
+        policy = replace(self.base, roots=(), run_id="", own_paths=(), caller="", origins={})
+        self.digest = digest_of("handrail-policy-1", policy)
+
+    def of(self, tool: Tool) -> World:
+        """The world in which calls of a tool are judged."""
+        found = self._known.get(tool.name)
+        if found is None:
+            facts = ToolFacts(
+                tool.name,
+                tool.toolset,
+                tool.risk,
+                ask_first=tool.ask_first,
+                given=tool.name in self._given,
+                internal=not tool.offered,
+                states=_states(tool),
+            )
+            found = self._known[tool.name] = replace(self.base, tool=facts)
+        return found
+
+
+def _states(tool: Tool) -> tuple[Touch, ...]:
+    """What calls of a tool may touch, without targets."""
+    marked = [Touch(mark.kind, "", mark.deep, mark.how, mark.follow) for _, mark in tool.targets]
+    kinds = {touch.kind for touch in marked}
+    return (*marked, *(Touch(kind, "") for kind in tool.permissions if kind not in kinds))
+
+
+def _own_paths(ground: Ground) -> tuple[str, ...]:
+    """Handrail's own folders and settings files: out of every tool's reach."""
+    folders = [paths.state_dir(), paths.config_dir(), paths.cache_dir(), ground.folder.path.parent]
+    folders += [Path(file.path) for file in ground.loaded.files if file.layer != "project"]
+    return tuple(dict.fromkeys(os.path.realpath(folder) for folder in folders))
