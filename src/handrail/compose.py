@@ -35,7 +35,6 @@ from handrail.store.ledger import SqliteLedger
 from handrail.store.outcomes import Outcomes
 from handrail.store.screen import JournaledScreen
 from handrail.store.spill import FileSpill
-from handrail.store.state import RunState
 from handrail.tool import Catalog, Tool
 from handrail.tools import builtin
 from handrail.words import Mode, Root
@@ -72,7 +71,7 @@ class Composed:
 
     def checkpoint(self) -> None:
         """Keep what opening needs, so that it never reads the whole journal."""
-        self.journal.checkpoint(self._state())
+        self.journal.checkpoint()
 
     async def close(self) -> None:
         """Finish the run: projections, checkpoint, lock."""
@@ -82,16 +81,10 @@ class Composed:
             if not self.journal.read_only:
                 self.journal.append("run.finished", None, {"usage": self.limits.usage.used})
         finally:
-            await self.journal.close(self._state())
+            await self.journal.close()
             await self.files.close()
             self.ledger.close()
         project(self.folder.path)
-
-    def _state(self) -> RunState:
-        state = self.journal.state
-        state.usage = dict(self.limits.usage.used)
-        state.seen = self.files.seen
-        return state
 
 
 def compose(options: Options) -> Composed:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from handrail.errors import Code, Problem
-from handrail.words import Touch, TouchKind
+from handrail.words import Root, Touch, TouchKind
 from handrail.workspace import WorkspaceFiles
 from workspaces import workspace
 
@@ -63,6 +63,18 @@ async def test_calls_on_one_file_go_one_after_another(files: WorkspaceFiles) -> 
 
     await asyncio.gather(*(add() for _ in range(100)))
     assert count == 100
+
+
+async def test_calls_of_one_process_queue_without_locks_on_disk_too(tmp_path: Path) -> None:
+    """Where there is no folder for locks, by path and by root all the same."""
+    files = WorkspaceFiles([Root("workspace", str(tmp_path), True)], images=None, locks_dir=None)
+    try:
+        async with files.hold([touch(files, "f")]):
+            assert await waits(files, touch(files, "f"))
+            assert await waits(files, touch(files, "x", deep=True))
+            assert not await waits(files, touch(files, "g"))
+    finally:
+        await files.close()
 
 
 async def test_calls_on_different_files_do_not_wait(files: WorkspaceFiles) -> None:

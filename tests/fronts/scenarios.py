@@ -87,7 +87,7 @@ class Scenario:
 FS = 'tools.enable = ["fs", "delete_path"]\n'
 A = {"a.txt": "one\ntwo\nthree\n"}
 SECRET = "ghp_" + "x7Qm2Kd9" * 4 + "x7Qm"
-LONG = {"long.txt": "".join(f"line {number} of many\n" for number in range(1, 401))}
+LONG = {"template": "{{#n}}{{.}} of many\n{{/n}}", "data": {"n": list(range(1, 401))}}
 OVERWRITE = {"path": "a.txt", "content": "new\n", "mode": "overwrite"}
 READ_A = Do("read_file", {"path": "a.txt"}, shows="two")
 ASKED = Do("write_file", OVERWRITE, PENDING, "APPROVAL_REQUIRED", "ask")
@@ -138,7 +138,7 @@ TOOLS = (
     Scenario("shorten a text", (Do("truncate_text", {"text": "abcdefghij" * 9, "max_chars": 20}),)),
     Scenario("show something", (Do("display", {"content": "**hello**", "level": "success"}),)),
     Scenario("write a new file", (Do("write_file", {"path": "d/n.txt", "content": "x"}),), FS, after={"d/n.txt": "x"}),
-    Scenario("write over a file without asking for it", (fails("write_file", {"path": "a.txt", "content": "x"}, "ALREADY_EXISTS"),), FS, A, A),
+    Scenario("write over a file without asking for it", (Do("write_file", {"path": "a.txt", "content": "x"}, FAILED, "ALREADY_EXISTS", "ask"),), FS, A, A),
     Scenario("append", (Do("write_file", {"path": "a.txt", "content": "4\n", "mode": "append"}),), FS, A, {"a.txt": "one\ntwo\nthree\n4\n"}),
     Scenario("edit a file", (Do("edit_file", {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]}),), FS, A, {"a.txt": "one\n2\nthree\n"}),
     Scenario("edit what does not stand there", (fails("edit_file", {"path": "a.txt", "edits": [{"old": "zwei", "new": "2"}]}, "NO_MATCH"),), FS, A, A),
@@ -166,9 +166,9 @@ GATES = (
     Scenario("deleting without confirming", (denied("delete_path", {"path": "a.txt"}),), FS, A, A),
     Scenario("permissions that narrow", (denied("write_file", {"path": "n", "content": "x"}, permissions="fs.read"),), FS, after={"n": None}),
     Scenario("a skill that nobody knows", (denied("read_file", {"path": "a.txt"}, skill="unknown"),), files=A),
-    Scenario("a budget that is used up", (READ_A, bad("hash_file", {"path": "a.txt"}, "BUDGET_EXHAUSTED")), "limits.max_calls = 1\n", A),
+    Scenario("a budget that is used up", (READ_A, denied("hash_file", {"path": "a.txt"}, "BUDGET_EXHAUSTED")), "limits.max_calls = 1\n", A),
     Scenario("secrets in output", (Do("read_file", {"path": "s.txt"}, shows="REDACTED", hides=SECRET),), files={"s.txt": f"token {SECRET}\n"}),
-    Scenario("output that is cut, and its rest", (Do("grep", {"pattern": "of many", "limit": 400}, shows="run:observations/"), Rest("line 400 of many")), "limits.max_output_lines = 50\n", LONG),
+    Scenario("output that is cut, and its rest", (Do("render_template", LONG, shows="run:observations/"), Rest("400 of many")), "limits.max_output_lines = 50\n"),
 )  # fmt: skip
 
 HEADLESS = 'mode = "headless"\n'

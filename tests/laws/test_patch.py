@@ -371,7 +371,8 @@ def test_the_end_without_a_newline_is_kept_or_changed_as_the_patch_says(before: 
 
 def test_a_closing_bracket_that_stands_there_is_no_proof_of_a_patch_done() -> None:
     """Adding another bracket where one follows is a change, not a repeat."""
-    assert patched("f {\n  g {\n  x\n}\n", _hunk("@@", "   x\n+  }\n")).text == "f {\n  g {\n  x\n  }\n}\n"
+    text, added = "f {\n  g {\n  x\n  }\n", _hunk("@@", "   x\n+  }\n")
+    assert patched(text, added) == Patched("f {\n  g {\n  x\n  }\n  }\n", patched(text, added).placed, False)
 
 
 def test_hunks_that_change_the_same_lines_are_refused() -> None:

@@ -24,7 +24,6 @@ from handrail.store.folders import check_run_id
 from handrail.store.lock import RunLock
 from handrail.store.plain import plain
 from handrail.store.private import SAFE, make_folder, rewrite, sync_folder
-from handrail.store.state import RunState
 from handrail.store.syncer import Syncer
 
 CHECKPOINT_EVERY = 20_000
@@ -188,7 +187,7 @@ class FileJournal:
         """Whether enough was added since the last checkpoint."""
         return self.seq - self._checkpoint_seq >= CHECKPOINT_EVERY
 
-    def checkpoint(self, _state: RunState | None = None) -> None:
+    def checkpoint(self) -> None:
         """Keep what opening needs as of the last append, in the background; without it, opening only takes longer.
 
         It is read from the journal itself, whatever state the caller has.
@@ -208,7 +207,7 @@ class FileJournal:
 
         return advance
 
-    async def close(self, _state: RunState | None = None) -> None:
+    async def close(self) -> None:
         """Make everything durable, keep a checkpoint, and let the run go; a second time does nothing.
 
         Raises Problem JOURNAL_UNAVAILABLE where not everything could be made durable; the run is free all the same.

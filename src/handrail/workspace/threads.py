@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Stopped(Exception):  # noqa: N818  # a signal, no error
+class Stopped(Exception):  # a signal, no error
     """The caller gave up before the effect began; nobody waits for the result."""
 
 
