@@ -22,7 +22,6 @@ import orjson
 
 from handrail.store import reader
 from handrail.store.journal import FileJournal
-from handrail.store.state import RunState
 
 EVENTS = 1_000_000
 RUN = "million"
@@ -65,7 +64,6 @@ def write(folder: Path, events: int) -> dict[str, float]:
 
     async def run() -> float:
         journal = FileJournal.open(folder, RUN, SystemClock())
-        state = RunState()
         began = time.perf_counter()
         for number in range(events // 2):
             call_id = f"call-{number}"
@@ -73,8 +71,7 @@ def write(folder: Path, events: int) -> dict[str, float]:
             journal.append("tool.completed", call_id, ENDED)
             journal.flush()
         spent = time.perf_counter() - began
-        state.usage["calls"] = events // 2
-        await journal.close(state)
+        await journal.close()
         return spent
 
     spent = asyncio.run(run())

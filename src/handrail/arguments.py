@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import orjson
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic_core import PydanticSerializationError, SchemaValidator, ValidationError
 
@@ -15,7 +16,7 @@ from handrail import strict_json
 from handrail.errors import Code, Problem
 from handrail.words import Json
 
-_SCALARS = {"int", "float", "str", "bool", "list", "dict", "literal"}
+_SCALARS = {"int", "str", "bool", "list", "dict"}
 _ALIASES = {
     "path": ("file", "file_path", "filepath", "filename", "file_name", "dir", "directory", "folder", "target_file"),
     "content": ("contents", "text", "body", "data"),
@@ -70,17 +71,24 @@ class Shape:
     def parse(self, args: Mapping[str, Json], repair: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Give the arguments with defaults filled, and a warning for each slip that was mended."""
         validator = self._args or self._arguments_validator()
+        warnings: tuple[str, ...] = ()
         try:
-            return validator.validate_python(args)[0], ()
+            parsed = validator.validate_python(args)[0]
         except ValidationError as error:
-            if repair:
-                mended, warnings = _mend(args, error, self.optional)
-                if warnings:
-                    try:
-                        return validator.validate_python(mended)[0], warnings
-                    except ValidationError as still:
-                        error = still
+            parsed, warnings = self._repaired(args, error) if repair else self._refuse(args, error)
+        for name, value in parsed.items():
+            _check_json(name, value)
+        return parsed, warnings
+
+    def _repaired(self, args: Mapping[str, Json], error: ValidationError) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """The arguments with their small slips mended, if that is all that was wrong."""
+        mended, warnings = _mend(args, error, self.optional)
+        if not warnings:
             self._refuse(args, error)
+        try:
+            return (self._args or self._arguments_validator()).validate_python(mended)[0], warnings
+        except ValidationError as still:
+            self._refuse(args, still)
 
     def result(self, value: Any) -> Json:
         """Check a tool's result strictly and give it as JSON values; INVALID_RESULT when it does not fit."""
@@ -137,10 +145,10 @@ class Shape:
         problems = [_told(item) for item in error.errors(include_url=False)]
         for problem in problems:
             if problem["expected"] == "no such argument":
-                near = difflib.get_close_matches(problem["field"], self._names, 1, 0.6) or _aliased(
-                    problem["field"], self._names
-                )
-                problem["expected"] = f"one of {', '.join(self._names)}" if not near else f"did you mean {near[0]}?"
+                inside, _, wrong = problem["field"].rpartition(".")
+                names = _names_inside(self.args_schema(), inside) if inside else self._names
+                near = difflib.get_close_matches(wrong, names, 1, 0.6) or _aliased(wrong, names)
+                problem["expected"] = f"one of {', '.join(names)}" if not near else f"did you mean {near[0]}?"
         renamed = self._renamed(args)
         text = "; ".join(f"`{p['field']}`: {p['expected']}, got {p['got']}" for p in problems[:5])
         raise Problem(
@@ -156,6 +164,8 @@ class Shape:
             return None
         result: dict[str, Json] = {}
         for name, value in args.items():
+            if not isinstance(name, str):
+                return None
             near = [name] if name in self._names else _aliased(name, self._names)
             near = near or difflib.get_close_matches(name, self._names, 1, 0.6)
             if not near or near[0] in result:
@@ -166,6 +176,34 @@ class Shape:
         except ValidationError:
             return None
         return result if result != dict(args) else None
+
+
+def _check_json(name: str, value: Any) -> None:
+    """Refuse what could not be journaled or digested as JSON."""
+    try:
+        if value.__class__ in (str, float, dict, list):
+            strict_json.check(value)
+        orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+    except (ValueError, TypeError) as error:
+        raise Problem(
+            Code.INVALID_ARGS,
+            f"The arguments do not fit: `{name}` cannot be written as JSON: {error}.",
+            errors=[{"field": name, "expected": "a JSON value", "got": str(error)}],
+        ) from None
+
+
+def _names_inside(schema: Mapping[str, Any], path: str) -> tuple[str, ...]:
+    """The names that an object inside the arguments may have."""
+    node: Any = schema
+    for part in path.split("."):
+        node = node.get("items", {}) if part.isdigit() else node.get("properties", {}).get(part, {})
+        for option in (node, *node.get("anyOf", ())):
+            if option.get("type") == "array" or "$ref" in option or "properties" in option:
+                node = option
+                break
+        if "$ref" in node:
+            node = schema.get("$defs", {}).get(node["$ref"].rsplit("/", 1)[-1], {})
+    return tuple(node.get("properties", ()))
 
 
 def _field(parameter: Parameter) -> Any:
@@ -199,7 +237,9 @@ def _strict(schema: Any) -> Any:
     """Refuse every conversion (a number as text, text as a number), but take objects for dataclasses."""
 
     def change(node: dict[str, Any]) -> dict[str, Any]:
-        if node.get("type") in _SCALARS and node["type"] != "literal":
+        if node.get("type") == "float":
+            return {**node, "strict": True, "allow_inf_nan": False}
+        if node.get("type") in _SCALARS:
             return {**node, "strict": True}
         if node.get("type") == "dataclass-args":
             return {**node, "extra_behavior": "forbid"}

@@ -35,11 +35,12 @@ class Finisher:
 
     def args(self, args: bytes | Mapping[str, Json]) -> Any:
         """Arguments as an event keeps them: redacted, and cut where they are long."""
-        if isinstance(args, bytes):
-            if len(args) <= record.MAX_TEXT and self._redactor.clean(args.decode()):
-                return orjson.Fragment(args)
-            args = orjson.loads(args)
-        return record.cut(self._redactor.value(record.jsonable(args)))
+        if not isinstance(args, bytes):
+            return record.cut(self.hidden(record.jsonable(args)))
+        # Value by value: escapes in the JSON text would keep secrets from being recognised.
+        given = orjson.loads(args)
+        hidden = self.hidden(given)
+        return orjson.Fragment(args) if hidden is given and len(args) <= record.MAX_TEXT else record.cut(hidden)
 
     def finished(self, step: Step, result: Any, now: float) -> Outcome:
         """The outcome of a tool that ended well."""
@@ -49,15 +50,18 @@ class Finisher:
         data = tool.shape.result(answer.data)
         summary, content = answer.summary, answer.content
         if content is None:
-            content = orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
+            content = _json(data)
         # A tool that shows part of a whole has hidden what it had to by itself.
-        evidence, truncation, refs, warnings = answer.evidence, answer.truncation, answer.refs, answer.warnings
+        evidence, truncation, refs = answer.evidence, self._aside(answer.truncation), answer.refs
+        warnings = self._texts(answer.warnings)
         size, redacted = self._scan(summary, content, data, evidence), MARK in content
         if step.warnings:
-            warnings = step.warnings + warnings
+            warnings = self._texts(step.warnings) + warnings
         if size < 0:
             redacted = True
-            summary, content, data = self._redactor.text(summary), self._redactor.text(content), self.hidden(data)
+            summary, data = self._redactor.text(summary), self.hidden(data)
+            # Made anew from what is hidden: writing a text down as JSON changes how a secret in it is spelled.
+            content = self._redactor.text(_json(data) if answer.content is None else content)
             evidence = tuple(_hidden(item, self._redactor) for item in evidence)
             size = len(content) + len(orjson.dumps(data))
         cut = bound(content, self._bounds)
@@ -78,7 +82,7 @@ class Finisher:
             None,
             evidence or (_evidence(step, content),),
             tuple(self._changes(files.changes)) if files.changes else (),
-            answer.commands,
+            self._texts(answer.commands),
             refs,
             truncation,
             redacted,
@@ -115,9 +119,18 @@ class Finisher:
             decision=_decision(step),
             scope="none" if step.grant is None else step.grant.scope.word,
             rules=_rules(step),
-            warnings=step.warnings,
+            warnings=self._texts(step.warnings),
             duration_ms=round((now - step.began) * 1000, 3),
         )
+
+    def _texts(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(self._redactor.text, texts)) if texts else texts
+
+    def _aside(self, cut: Truncation | None) -> Truncation | None:
+        """A cut whose cursor names no secret; one that did leads nowhere."""
+        if cut is None or cut.next_cursor is None:
+            return cut
+        return replace(cut, next_cursor=self._redactor.text(cut.next_cursor))
 
     def _changes(self, changes: Iterable[Change]) -> Iterable[Change]:
         """Changes with secrets in file names hidden; such a change cannot be undone from the journal."""
@@ -182,6 +195,10 @@ class Finisher:
 
 
 _HOLDERS = (dict, list)
+
+
+def _json(data: Json) -> str:
+    return orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
 
 
 def _hidden(item: Evidence, redactor: Redactor) -> Evidence:

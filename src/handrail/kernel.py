@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from traceback import format_exc
 from typing import Any
 
 import orjson
@@ -98,7 +99,7 @@ class Kernel:
         except OSError as error:
             return self._fail(step, system_problem(error))
         except Exception as error:
-            log.exception("call %s of %s failed", step.id, step.name)
+            log.error("call %s of %s failed\n%s", step.id, step.name, self._finisher.hidden(format_exc()))
             return self._fail(step, internal(step, error))
         finally:
             del self._active[step.id]

@@ -84,6 +84,7 @@ class Breaker:
         """Give 0.0 when a call may go, else the seconds until one may try."""
         if self._failures < self._threshold:
             return 0.0
+        self._opened = min(self._opened, now)  # a clock that went back must not make the wait longer
         rest = self._opened + self._seconds - now
         if rest > 0:
             return rest

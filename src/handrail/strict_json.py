@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, NoReturn
 
 MAX_DEPTH = 200
@@ -11,10 +12,43 @@ MAX_DEPTH = 200
 def loads(text: str | bytes) -> Any:
     """Parse foreign JSON; ValueError with the reason where plain `json` would guess."""
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
     except RecursionError:
         raise ValueError(f"nested more than {MAX_DEPTH} levels deep") from None
-    _check_depth(value)
+    check(value)
+    return value
+
+
+def check(value: Any) -> None:
+    """Refuse, with ValueError, a value that cannot be written down as JSON and read back the same."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        below = []
+        for item in level:
+            if isinstance(item, (dict, list, tuple)):
+                below += _children(item)
+            elif isinstance(item, str):
+                _check_text(item)
+            elif isinstance(item, float) and not math.isfinite(item):
+                raise ValueError(f"{item} is not JSON")
+        level = below
+        if not level:
+            return
+    raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+
+
+def _check_text(text: str) -> None:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"half of a surrogate pair at character {error.start + 1}") from None
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is too large a number")
     return value
 
 
@@ -31,14 +65,5 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _check_depth(value: Any) -> None:
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [child for item in level if isinstance(item, (dict, list)) for child in _children(item)]
-        if not level:
-            return
-    raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
-
-
-def _children(item: dict[str, Any] | list[Any]) -> list[Any]:
-    return list(item.values()) if isinstance(item, dict) else item
+def _children(item: dict[str, Any] | list[Any] | tuple[Any, ...]) -> list[Any]:
+    return [*item.keys(), *item.values()] if isinstance(item, dict) else list(item)

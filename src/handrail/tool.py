@@ -12,7 +12,8 @@ import re
 import types
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from handrail import ports
 from handrail.arguments import Parameter, Shape
@@ -20,6 +21,7 @@ from handrail.errors import Code, Misuse, Problem
 from handrail.words import Answer, How, Json, Place, Risk, Touch, TouchKind, changes_world
 
 Function = Callable[..., Coroutine[Any, Any, Any]]
+E = TypeVar("E", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,39 +191,49 @@ def tool(
     """
 
     def make(function: Function) -> Tool:
-        tool_name = name or function.__name__
-        if not _NAME.fullmatch(tool_name):
-            raise Misuse(f"tool name {tool_name!r}: use a-z, 0-9 and _, starting with a letter, at most 64 characters")
-        if not inspect.iscoroutinefunction(function):
-            raise Misuse(f"tool {tool_name}: write it as `async def`")
-        parameters, targets, injected, result = _signature(tool_name, function)
-        kinds = _permissions(tool_name, targets, touches, permissions, pure)
-        unknown = not kinds and not pure
+        declared = _declared(function, name, touches, permissions, pure=pure)
         return Tool(
-            name=tool_name,
+            **declared,
             toolset=toolset or _toolset_of(function),
             version=version,
-            description=inspect.cleandoc(function.__doc__ or "").split("\n\nArgs:")[0],
-            risk=Risk(risk) if risk is not None else (Risk.HIGH if unknown else _risk_of(kinds)),
-            function=function,
-            targets=targets,
-            injected=injected,
+            risk=_risk_of(declared["permissions"], pure=pure) if risk is None else _known(Risk, risk),
             touches_of=touches,
             pure=pure,
-            permissions=kinds,
-            side_effects=_strongest(kinds) if kinds else ("none" if pure else "unknown"),
             timeout_seconds=timeout_seconds,
             max_bytes=max_bytes,
             offered=offered,
-            shape=Shape(tool_name, parameters, result),
-            changing=not pure and (unknown or any(changes_world(Touch(kind, "", unsafe=True)) for kind in kinds)),
             ask_first=ask_first,
-            single_paths=frozenset(p.name for p in parameters if "list" not in str(p.annotation)),
             preview=preview,
             adapters=adapters or {},
         )
 
     return make
+
+
+def _declared(
+    function: Function, given: str | None, touches: object, permissions: Any, *, pure: bool
+) -> dict[str, Any]:
+    """What the function itself says of the tool: name, description, schemas, touches."""
+    name = given or function.__name__
+    if not _NAME.fullmatch(name):
+        raise Misuse(f"tool name {name!r}: use a-z, 0-9 and _, starting with a letter, at most 64 characters")
+    if not inspect.iscoroutinefunction(function):
+        raise Misuse(f"tool {name}: write it as `async def`")
+    parameters, targets, injected, result = _signature(name, function)
+    kinds = _permissions(name, targets, touches, permissions, pure)
+    changes = not kinds or any(changes_world(Touch(kind, "", unsafe=True)) for kind in kinds)
+    return {
+        "name": name,
+        "function": function,
+        "description": inspect.cleandoc(function.__doc__ or "").split("\n\nArgs:")[0],
+        "targets": targets,
+        "injected": injected,
+        "permissions": kinds,
+        "side_effects": _strongest(kinds) if kinds else ("none" if pure else "unknown"),
+        "shape": Shape(name, parameters, result),
+        "changing": changes and not pure,
+        "single_paths": frozenset(p.name for p in parameters if "list" not in str(p.annotation)),
+    }
 
 
 def _signature(
@@ -283,12 +295,22 @@ def _permissions(
         raise Misuse(f"tool {name}: a tool with its own touches function names the kinds in `permissions`")
     if pure and (targets or given):
         raise Misuse(f"tool {name}: a pure tool touches nothing")
-    kinds = {mark.kind for _, mark in targets} | {TouchKind(kind) for kind in given or ()}
+    kinds = {mark.kind for _, mark in targets} | {_known(TouchKind, kind) for kind in given or ()}
     return tuple(sorted(kinds))
 
 
-def _risk_of(kinds: Iterable[TouchKind]) -> Risk:
-    return Risk.LOW if set(kinds) <= {TouchKind.FS_READ, TouchKind.TOOL_USE} else Risk.HIGH
+def _known(words: type[E], word: str) -> E:
+    """Read one of our words as a program writes it."""
+    try:
+        return words(word)
+    except ValueError:
+        raise Misuse(f"{word!r} is none of {', '.join(words)}") from None
+
+
+def _risk_of(kinds: Iterable[TouchKind], *, pure: bool) -> Risk:
+    known = set(kinds)
+    harmless = pure or (known and known <= {TouchKind.FS_READ, TouchKind.TOOL_USE})
+    return Risk.LOW if harmless else Risk.HIGH
 
 
 def _strongest(kinds: Iterable[TouchKind]) -> str:

@@ -16,7 +16,7 @@ from handrail.settings import Loaded, Settings, paths
 from handrail.store.folders import RunFolder
 from handrail.store.journal import FileJournal
 from handrail.tool import Tool
-from handrail.words import Risk, Root, Touch
+from handrail.words import Mode, Risk, Root, Touch
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,9 @@ class Worlds:
             bulk_files=settings.limits.bulk_files,
             origins={name: origin.where for name, origin in loaded.origins.items() if origin.layer != "default"},
         )
-        policy = replace(self.base, roots=(), run_id="", own_paths=(), caller="", origins={})
+        # Both modes judge alike: what was asked for in one may be replayed in the other.
+        mode = Mode.INTERACTIVE
+        policy = replace(self.base, roots=(), run_id="", own_paths=(), caller="", origins={}, mode=mode)
         self.digest = digest_of("handrail-policy-1", policy)
 
     def of(self, tool: Tool) -> World:

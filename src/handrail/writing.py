@@ -87,7 +87,9 @@ class Writer:
                 used["bytes_written"] += files.bytes_written
                 fields["bytes_written"] = files.bytes_written
             if files.saw_whole:
-                fields["seen"] = files.saw_whole
+                # A name that must be hidden was hidden in the outcome, too.
+                clean = outcome.error is None and not outcome.redacted
+                fields["seen"] = files.saw_whole if clean else self._finisher.hidden(files.saw_whole)
         if outcome.changes:
             used["files_changed"] += len(outcome.changes)
             limits.repeats.progress()

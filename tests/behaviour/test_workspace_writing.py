@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from handrail.errors import Code
-from handrail.words import Change
+from handrail.words import Change, Root
 from handrail.workspace import WorkspaceFiles, beneath, names, standing
 from handrail.workspace.bound import BoundFiles
-from workspaces import KeptImages, leftovers, refused, sha, workspace
+from workspaces import KeptImages, in_place, leftovers, refused, replaced, sha, workspace
 
 
 @pytest.fixture
@@ -168,82 +168,68 @@ async def test_a_link_inside_is_written_through(files: WorkspaceFiles, call: Bou
     assert (os.readlink(ws / "dangling"), (ws / "made").read_bytes()) == ("made", b"fresh")
 
 
-def replaced(path: Path) -> None:
-    """Another editor saves: a new file takes the name."""
-    path.with_name("editor").write_bytes(b"theirs")
-    path.with_name("editor").replace(path)
-
-
-def in_place(path: Path) -> None:
-    """Another editor writes into the same file."""
-    path.write_bytes(b"theirs")
-
-
 def linked(path: Path) -> None:
     """A link takes the name."""
     path.unlink()
     path.symlink_to("/etc/hostname")
 
 
+@pytest.mark.parametrize("moment", ["renamed_old", "exchange"])
 @pytest.mark.parametrize("outside", [replaced, in_place, linked])
 async def test_a_change_between_check_and_replace_is_found_and_kept(
     files: WorkspaceFiles,
     call: BoundFiles,
     ws: Path,
     outside: Callable[[Path], None],
+    moment: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever changes the file in the last moment keeps what they wrote."""
+    """Whoever changes the file in the last moment, or in the very last, keeps what they wrote."""
     (ws / "f").write_bytes(b"old")
-    rename = names.renamed_old
-
-    def late(folder: int, name: str) -> str:
-        outside(ws / "f")
-        return rename(folder, name)
-
-    monkeypatch.setattr(names, "renamed_old", late)
+    once(monkeypatch, moment, lambda: outside(ws / "f"))
     problem = await refused(call.write(files.resolve("f"), b"new", expected_sha256=sha(b"old")))
     assert (problem.code, call.changes, leftovers(ws)) == (Code.STALE_FILE, [], [])
     assert os.readlink(ws / "f") == "/etc/hostname" if outside is linked else (ws / "f").read_bytes() == b"theirs"
+
+
+def once(monkeypatch: pytest.MonkeyPatch, step: str, before: Callable[[], None]) -> None:
+    """Let something happen right before a step is done for the first time."""
+    real, late = getattr(names, step), iter([before])
+
+    def disturbed(*args: object) -> object:
+        next(late, lambda: None)()
+        return real(*args)
+
+    monkeypatch.setattr(names, step, disturbed)
 
 
 async def test_a_file_made_by_another_in_the_last_moment_is_kept(
     files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new file takes no name that something has by then."""
-    put = names.put_new
-
-    def late(source: int, name: str, folder: int, target: str) -> None:
-        (ws / "f").write_bytes(b"theirs")
-        put(source, name, folder, target)
-
-    monkeypatch.setattr(names, "put_new", late)
+    once(monkeypatch, "put_new", lambda: in_place(ws / "f"))
     problem = await refused(call.write(files.resolve("f"), b"ours", expected_sha256=None))
     assert (problem.code, leftovers(ws), (ws / "f").read_bytes()) == (Code.STALE_FILE, [], b"theirs")
 
 
 async def test_a_third_version_is_never_thrown_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When someone writes again while an exchange is taken back, both of their versions are still there."""
+    """When someone saves again while an exchange is taken back, that is what stands there, the other one beside it."""
     files = workspace(tmp_path)
     ws = tmp_path / "ws"
     (ws / "f").write_bytes(b"old")
-    rename, put_back = names.renamed_old, standing._put_back
-
-    def first(folder: int, name: str) -> str:
-        replaced(ws / "f")
-        return rename(folder, name)
+    put_back = standing._put_back
 
     def second(folder: int, temporary: str, name: str, *rest: object) -> None:
         (ws / "editor").write_bytes(b"theirs again")
         (ws / "editor").replace(ws / "f")
         put_back(folder, temporary, name, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(names, "renamed_old", first)
+    once(monkeypatch, "exchange", lambda: replaced(ws / "f"))
     monkeypatch.setattr(standing, "_put_back", second)
     try:
         problem = await refused(files.bind("c", ()).write(files.resolve("f"), b"new", expected_sha256=None))
         kept = ws / problem.details["kept"]
-        assert {(ws / "f").read_bytes(), kept.read_bytes()} == {b"theirs", b"theirs again"}
+        assert ((ws / "f").read_bytes(), kept.read_bytes()) == (b"theirs again", b"theirs")
     finally:
         await files.close()
 
@@ -266,3 +252,26 @@ async def test_a_folder_is_not_made_through_a_link_that_came_later(
     (ws / "new").symlink_to(ws.parent / "outside")
     assert (await refused(call.make_dir(place))).code is Code.NOT_A_DIRECTORY
     assert list((ws.parent / "outside").iterdir()) == []
+
+
+async def test_nothing_is_changed_beneath_a_root_that_is_only_read(tmp_path: Path) -> None:
+    """Whoever allowed it: writing, making, deleting, moving out and in, putting back."""
+    for folder in ("ws", "docs"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "f").write_bytes(b"old")
+    roots = [Root("workspace", str(tmp_path / "ws"), True), Root("docs", str(tmp_path / "docs"), False)]
+    files = WorkspaceFiles(roots, allow_absolute=True, images=None, locks_dir=None)
+    call, ours, theirs = files.bind("c", ()), files.resolve("f"), files.resolve(f"{tmp_path}/docs/f")
+    try:
+        for attempt in (
+            call.write(theirs, b"new", expected_sha256=None),
+            call.make_dir(files.resolve(f"{tmp_path}/docs/new")),
+            call.delete(theirs, recursive=False),
+            call.move(theirs, files.resolve("g"), overwrite=False),
+            call.move(ours, theirs, overwrite=True),
+            call.restore(theirs, Change("f", "create"), None),
+        ):
+            assert (await refused(attempt)).code is Code.PATH_OUTSIDE_ROOTS
+        assert [path.read_bytes() for path in tmp_path.glob("*/*")] == [b"old", b"old"]
+    finally:
+        await files.close()

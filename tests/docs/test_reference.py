@@ -29,7 +29,7 @@ def test_every_event_that_is_written_is_documented() -> None:
     for path in SOURCE.rglob("*.py"):
         text = path.read_text()
         written |= set(re.findall(r'append\(\s*"([a-z]+\.[a-z]+|display)"', text))
-        written |= set(re.findall(r'_end\("([a-z.]+)"', text))
+        written |= set(re.findall(r'\.end\("([a-z.]+)"', text))
         written |= set(re.findall(r'_append\("([a-z.]+)"', text))
     assert written == set(EVENTS)
 

@@ -126,7 +126,7 @@ TOOLS = (
     Scenario("list a folder", (Do("list_dir", {"depth": 2}, shows="d/x"),), files={"d/x": "1", ".env": "S=1"}),
     Scenario("look at a file", (Do("stat_path", {"path": "a.txt"}, shows="14"),), files=A),
     Scenario("hash a file", (Do("hash_file", {"path": "a.txt"}),), files=A),
-    Scenario("find files", (Do("find_files", {"pattern": "*.txt"}, shows="d/b.txt"),), files={**A, "d/b.txt": "", "c.md": ""}),
+    Scenario("find files", (Do("find_files", {"pattern": "*.txt", "respect_ignore": False}, shows="d/b.txt"),), files={**A, "d/b.txt": "", "c.md": ""}),
     Scenario("search in files", (Do("grep", {"pattern": "^t"}, shows="three"),), files=A),
     Scenario("search with a broken pattern", (fails("grep", {"pattern": "("}, "INVALID_ARGS"),), files=A),
     Scenario("tell the time", (Do("now", {}),), volatile=True),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
 from fronts.front_ends import FRONTS, Done, Front, Place
 from fronts.scenarios import ALL, Answer, Do, Edit, Replay, Rest, Scenario, Undo
 from fronts.zygote import Zygote
@@ -18,14 +18,6 @@ IDS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|apr_[a-z2-7]{10}"
 OWN_TEXT = re.compile(r'"(call_id|created|expires|caller|digest|policy_digest)":("[^"]*"|[0-9.e+]+)')
 # What belongs to one call, one place or one front end.
 OWN = {"call_id", "duration_ms", "created", "expires", "caller", "digest", "policy_digest", "replay"}
-
-
-@pytest.fixture(scope="module")
-def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
-    """Processes for the command line."""
-    made = Zygote(tmp_path_factory.mktemp("streams"))
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("scenario", ALL, ids=str)
@@ -90,7 +82,8 @@ def done(front: Front, step: Do | Replay | Rest | Undo, request: str, last: Done
 def checked(step: Do | Replay | Rest | Undo, ended: Done) -> None:
     """Compare with the table."""
     if isinstance(step, Rest):
-        assert ended.outcome is not None and ended.outcome["ok"], ended
+        assert ended.outcome is not None
+        assert ended.outcome["ok"], ended
         assert step.shows in ended.outcome["content"]
         return
     expected = step.status if step.status != "refused" else None

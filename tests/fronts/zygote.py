@@ -35,7 +35,8 @@ class Zygote:
         self._number += 1
         base = self._folder / f"{self._number}"
         base.with_suffix(".in").write_text(stdin)
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         print(json.dumps([argv, str(cwd), env, str(base)]), file=self._process.stdin, flush=True)
         code = int(self._process.stdout.readline())
         return Ended(code, base.with_suffix(".out").read_text(), base.with_suffix(".err").read_text())
@@ -66,7 +67,7 @@ def _become(argv: list[str], cwd: str, env: dict[str, str], base: str) -> None:
     os.dup2(os.open(f"{base}.in", os.O_RDONLY), 0)
     for number, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(f"{base}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")
+    sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)

@@ -32,6 +32,9 @@ LAYERS = {
     "asking": 3,
     "finish": 3,
     "approving": 3,
+    "desks": 3,
+    "reading": 3,
+    "writing": 3,
     "kernel": 3,
     "testing": 3,
     "workspace": 4,
@@ -41,6 +44,7 @@ LAYERS = {
     "settings": 5,
     "undoing": 6,
     "compose": 6,
+    "worlds": 6,
     "runtime": 6,
     "front": 7,
 }

@@ -116,3 +116,13 @@ def test_short_lines_are_left_alone(text: str, width: int) -> None:
     """Only over-long lines change."""
     pairs = zip(text.split("\n"), cut_lines(text, width).split("\n"), strict=True)
     assert all(after == before for before, after in pairs if len(before) <= width)
+
+
+def test_both_ends_together_stay_within_the_bytes() -> None:
+    """The tail gets what the head and the line between leave over."""
+    cut = bound("".join(f"line {number:03}\n" for number in range(200)), Bounds(max_bytes=400), "middle")
+    assert cut is not None
+    assert 300 < size(cut.text) <= 400
+    assert (cut.by, cut.total) == ("bytes", 1800)
+    assert cut.text.startswith("line 000\n")
+    assert cut.text.endswith("line 199\n")

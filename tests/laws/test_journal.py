@@ -23,7 +23,7 @@ from handrail.store import journal as journal_module
 from handrail.store.chain import Mark
 from handrail.store.checkpoint import Checkpoint
 from handrail.store.journal import FileJournal
-from handrail.store.state import KeyRecord, RunState, fold
+from handrail.store.state import KeyRecord, fold
 from journaling import Clock, forged, lines_of, open_run, reopen, write_calls, write_run
 
 
@@ -140,7 +140,7 @@ async def test_a_checkpoint_in_the_middle_of_calls_knows_that_they_are_under_way
     """After a crash behind it, a call that had started is still unknown and still holds its key."""
     journal = open_run(tmp_path)
     journal.append("tool.started", "c-1", {"tool": "write_file", "key": "k", "args_digest": "d"})
-    journal.checkpoint(RunState())  # whatever the caller believes
+    journal.checkpoint()
     journal.abandon()
     told: list[tuple[int, int]] = []
     journal = FileJournal.open(tmp_path, "run-1", Clock(), progress=lambda done, total: told.append((done, total)))

@@ -182,9 +182,6 @@ def test_a_breaker_of_nothing_never_opens() -> None:
     limits.released("t")
 
 
-@pytest.mark.xfail(
-    reason="the breaker counts from the time it opened, so a step back makes the wait longer", strict=True
-)
 def test_a_clock_that_goes_back_never_closes_the_way_for_longer_than_the_wait() -> None:
     """After the step back the wait starts anew, and then the tool is tried."""
     breaker = Breaker(1, 30.0)

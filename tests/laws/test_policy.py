@@ -204,6 +204,7 @@ def test_a_call_narrows_itself_by_permissions_and_never_widens() -> None:
     reads = frozenset({"fs.read"})
     assert decide((read("a"),), world(LOW, permissions=reads)).decision is ALLOW
     assert decide((use(),), world(LOW, permissions=frozenset())).decision is ALLOW
+    assert decide((read("a"),), world(LOW, permissions=frozenset())).decision is DENY
     denied = decide((read("a"), write("b")), world(HIGH, rule(ALLOW), permissions=reads))
     assert [(item.rule, item.touch) for item in denied.findings if item.decision is DENY] == [("permissions.call", 1)]
     assert decide((write("b", kind=FILE),), world(HIGH, permissions=frozenset({"fs.write"}))).decision is ASK

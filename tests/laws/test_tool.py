@@ -130,9 +130,6 @@ def test_a_bad_definition_is_misuse(make: Callable[[], object], told: str) -> No
         make()
 
 
-@pytest.mark.xfail(
-    reason="a misspelt risk or kind of touch fails with ValueError instead of Misuse", strict=True, raises=ValueError
-)
 @pytest.mark.parametrize("wrong", [{"risk": "hgih"}, {"permissions": ["fs.raed"]}])
 def test_a_misspelt_risk_or_permission_is_misuse(wrong: dict[str, Any]) -> None:
     """All mistakes in a definition are told in the same way."""

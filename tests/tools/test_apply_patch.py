@@ -174,8 +174,9 @@ async def test_dollars_and_backslashes_are_only_text(desk: Desk) -> None:
 async def test_a_patch_that_does_not_fit_changes_nothing(desk: Desk, broken: str, code: Code) -> None:
     """Everything is worked out before the first file is written."""
     before = lay_out(desk)
-    problem = await desk.problem(apply_patch, patch=marked(broken))
-    assert (problem.code, everything(desk), desk.changes) == (code, before, [])
+    for dry_run in (True, False):
+        problem = await desk.problem(apply_patch, patch=marked(broken), dry_run=dry_run)
+        assert (problem.code, everything(desk), desk.changes) == (code, before, [])
 
 
 class Failing:
@@ -230,10 +231,10 @@ async def test_a_caller_who_gives_up_half_way_leaves_nothing_half_done(desk: Des
     before = lay_out(desk)
     parsed, _ = apply_patch.parse({"patch": ALL})
     inputs = desk._inputs(apply_patch, parsed)
-    files, reached = inputs["files"], asyncio.Event()
+    files, reached, release = inputs["files"], asyncio.Event(), asyncio.Event()
 
     class Slow:
-        """The workspace, which tells when it comes to a file and then takes its time."""
+        """The workspace, which tells when it has written a file and then takes its time."""
 
         def __getattr__(self, step: str) -> Any:
             return self._write if step == "write" else getattr(files, step)
@@ -243,12 +244,16 @@ async def test_a_caller_who_gives_up_half_way_leaves_nothing_half_done(desk: Des
                 return await files.write(place, *args, **more)
             made = await files.write(place, *args, **more)
             reached.set()
-            await asyncio.sleep(0)
+            await release.wait()
             return made
 
     task = asyncio.ensure_future(apply_patch.function(**{**inputs, "files": Slow()}))
     await reached.wait()
     task.cancel()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not task.done()
+    release.set()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert everything(desk) == before

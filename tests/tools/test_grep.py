@@ -355,13 +355,14 @@ async def test_a_cancelled_search_leaves_no_process(tmp_path: Path) -> None:
     """When the cancelled call returns, what it started is gone."""
     fill(tmp_path, {"ws/a": "hit\n"})
     before = children()
-    async with Searching(tmp_path / "ws", program=slow_program(tmp_path), confined=False) as search:
+    how: dict[str, Any] = {"program": slow_program(tmp_path), "confined": False, "head_start_seconds": 60.0}
+    async with Searching(tmp_path / "ws", **how) as search:
         task = asyncio.create_task(search.call(grep, pattern="hit"))
         while children() == before:
             await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await task
+            await asyncio.wait_for(task, 10)
         assert children() == before
 
 

@@ -96,6 +96,7 @@ async def test_text_that_is_not_strictly_json_is_refused(tmp_path: Path, text: s
         "|".join(["{a: @, b: @, c: @}"] * 30) + "|to_string(@)",
         "|".join(["[@, @]"] * 12) + " | to_string(@)",
         "|".join(["[@, @]"] * 12),
+        f"({'|'.join(['[@, @]'] * 40)}) == ({'|'.join(['[@, @]'] * 40)})",
     ],
 )
 async def test_no_expression_makes_a_small_input_grow_without_end(tmp_path: Path, expression: str) -> None:

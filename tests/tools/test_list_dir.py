@@ -128,8 +128,9 @@ async def test_a_cursor_holds_when_entries_come_and_go(desk: Desk) -> None:
 
 @pytest.mark.parametrize("cursor", ["", "junk", "[]", '["size", 1, "a"]', '["name", 3]', '{"a": 1}', "[[[]]]", "null"])
 async def test_a_cursor_that_was_not_given_is_refused(desk: Desk, cursor: str) -> None:
-    """INVALID_ARGS, and starting over is the way."""
-    assert (await desk.problem(list_dir, cursor=cursor)).code is Code.INVALID_ARGS
+    """INVALID_ARGS, and starting over is the way; a cursor of one order is none of another."""
+    for sort in ("name", "mtime"):
+        assert (await desk.problem(list_dir, cursor=cursor, sort=sort)).code is Code.INVALID_ARGS
 
 
 @pytest.mark.parametrize("args", [{"depth": 0}, {"depth": 11}, {"limit": 0}, {"sort": "date"}])

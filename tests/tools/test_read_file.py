@@ -204,6 +204,9 @@ async def test_the_line_of_a_byte_range_is_told(desk: Desk) -> None:
     desk.put("f", "one\ntwo\nthree\nfour\n")
     data = (await desk.call(read_file, path="f", byte_offset=8, byte_limit=8)).data
     assert (data.text, data.start, data.end) == ("three\nfo", 3, 4)
+    desk.put("g", "a\r\nb\rc")
+    lines = [(await desk.call(read_file, path="g", byte_offset=at, byte_limit=1)).data.start for at in range(6)]
+    assert lines == [1, 1, 1, 2, 2, 3]
 
 
 # ── arguments ────────────────────────────────────────────────────────────────────────────────
@@ -304,7 +307,7 @@ KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEowIBAAKCAQEA0123456789abcdef\n"
     "args",
     [
         {"offset": 3, "limit": 2},
-        {"byte_offset": 70, "byte_limit": 20},
+        {"byte_offset": 66, "byte_limit": 30},
         {"tail": 4},
         {"offset": 4, "limit": 1, "column": 9},
     ],
@@ -316,7 +319,7 @@ async def test_a_slice_never_shows_what_the_whole_would_hide(
     async with desk_at(tmp_path, limits) as desk:
         desk.put("f", KEY)
         answer = await desk.call(read_file, path="f", **args)
-        assert "0123456789" not in answer.data.text + str(answer.content)
+        assert "01234" not in answer.data.text + str(answer.content)
 
 
 async def test_a_secret_at_the_cut_of_a_long_line_stays_hidden(tmp_path: Path) -> None:

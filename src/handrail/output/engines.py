@@ -113,9 +113,12 @@ class FastEngine:
         """Give this thread its own databases, for scratch space must not be shared."""
         import hyperscan
 
-        if self._serialised is None:
+        try:
+            database = hyperscan.loadb(self._serialised or b"", hyperscan.HS_MODE_BLOCK)
+        except hyperscan.HyperscanError:
+            # None was given, or one from another version or a damaged file.
             self._serialised = bytes(hyperscan.dumpb(_compiled(self._kinds)))
-        database = hyperscan.loadb(self._serialised, hyperscan.HS_MODE_BLOCK)
+            database = hyperscan.loadb(self._serialised, hyperscan.HS_MODE_BLOCK)
         database.scratch = hyperscan.Scratch(database)
         scans = [database.scan]
         if anchors := self._known.anchors():
@@ -175,7 +178,7 @@ def database_fingerprint(kinds: Sequence[SecretKind] = KINDS) -> str:
     if has_hyperscan():
         import hyperscan
 
-        library = str(hyperscan.__version__)
+        library = str(getattr(hyperscan, "__version__", "unknown"))
     parts = [library, platform.machine(), *(f"{kind.name}\0{kind.pattern}" for kind in kinds)]
     return sha256("\1".join(parts).encode()).hexdigest()[:32]
 

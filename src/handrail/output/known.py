@@ -138,6 +138,8 @@ def _escaped(text: str) -> Iterator[str]:
         escaped = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
         yield escaped
         yield escaped.replace("/", "\\/")
+        yield json.dumps(escaped)[1:-1]  # JSON text as a value in JSON
+        yield escaped.replace("\\", "\\\\")  # or shown as a literal
     yield repr(text)[1:-1]
     yield escape(text)
     yield text.replace("'", "'\\''")

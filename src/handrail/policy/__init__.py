@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from handrail.policy import builtin, confine, defaults, enablement, grants, rules, skills
-from handrail.policy.world import ToolFacts, World
-from handrail.words import Decision, Exclusion, Finding, How, Touch, TouchKind, Verdict
+from handrail.policy.world import ALLOW, ASK, DENY, MOVE, READ, WRITE, ToolFacts, World
+from handrail.words import Exclusion, Finding, Touch, Verdict
 
 __all__ = ["ToolFacts", "World", "as_judged", "decide"]
 
@@ -26,14 +26,14 @@ def decide(touches: Sequence[Touch], world: World) -> Verdict:
         about = _findings(touch, world, bulk=bulk)
         found += about if index == 0 else [replace(finding, touch=index) for finding in about]
     if not found:
-        nothing = Finding("defaults", "defaults.silence", Decision.DENY, "the call states nothing that can be judged")
-        return Verdict(Decision.DENY, (nothing,))
+        nothing = Finding("defaults", "defaults.silence", DENY, "the call states nothing that can be judged")
+        return Verdict(DENY, (nothing,))
     decision = max([finding.decision for finding in found])
-    grant = grants.covering(touches, world) if decision is Decision.ASK else None
+    grant = grants.covering(touches, world) if decision is ASK else None
     if grant is not None:
         why = f"approved by {grant.given_by or 'a person'} ({grant.scope.word})"
-        found.append(Finding("grants", f"grant.{grant.id}", Decision.ALLOW, why))
-        decision = Decision.ALLOW
+        found.append(Finding("grants", f"grant.{grant.id}", ALLOW, why))
+        decision = ALLOW
     return Verdict(
         decision=decision,
         findings=tuple(found),
@@ -63,10 +63,10 @@ def _findings(touch: Touch, world: World, *, bulk: bool) -> list[Finding]:
 
 def as_judged(touches: Sequence[Touch]) -> Sequence[Touch]:
     """Give the touches as they are judged: a moved folder brings all that lies in it to its target."""
-    moved = [touch for touch in touches if touch.how is How.MOVE and touch.below and touch.place is not None]
+    moved = [touch for touch in touches if touch.how is MOVE and touch.below and touch.place is not None]
     if not moved:
         return touches
-    return [_receiving(touch, moved) if touch.kind is TouchKind.FS_WRITE else touch for touch in touches]
+    return [_receiving(touch, moved) if touch.kind is WRITE else touch for touch in touches]
 
 
 def _receiving(touch: Touch, moved: Sequence[Touch]) -> Touch:
@@ -83,7 +83,7 @@ def _receiving(touch: Touch, moved: Sequence[Touch]) -> Touch:
 
 def _excluded(touches: Sequence[Touch], world: World) -> Iterator[Exclusion]:
     for touch in touches:
-        if touch.deep and touch.place is not None and touch.kind is TouchKind.FS_READ:
+        if touch.deep and touch.place is not None and touch.kind is READ:
             yield from builtin.exclusions(touch, world)
             yield from rules.exclusions(touch, world)
             yield from _protected(touch, world)

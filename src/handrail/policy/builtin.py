@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from handrail.policy.patterns import host_and_port, literal, machine_path, protects
-from handrail.policy.world import World
-from handrail.words import Decision, Exclusion, Finding, How, PlaceKind, Root, Touch, TouchKind
+from handrail.policy.world import DELETE, DENY, MOVE, REACH, READ, WRITE, World
+from handrail.words import Exclusion, Finding, PlaceKind, Root, Touch
 
 KEY_MATERIAL = (
     ".ssh",
@@ -40,6 +40,7 @@ KEY_MATERIAL = (
     "*.kdbx",
     "*.keychain-db",
 )
+_KEYS_LEFT_OUT = tuple(Exclusion(pattern, "builtin.key-material") for pattern in KEY_MATERIAL)
 # Written by an agent, these would make git run programs for whoever uses the repository next; `commondir` and
 # `gitdir` send git to another folder for its hooks and config.
 REPOSITORY = tuple(f".git/**/{name}" for name in ("hooks", "config", "config.worktree", "commondir", "gitdir"))
@@ -60,7 +61,7 @@ METADATA_HOSTS = frozenset(
 def findings(touch: Touch, world: World) -> Iterator[Finding]:
     """Denials of one touch, and nothing but denials."""
     place = touch.place
-    if touch.kind is TouchKind.NET_CONNECT:
+    if touch.kind is REACH:
         yield from _address(touch)
     if place is None:
         return
@@ -70,7 +71,7 @@ def findings(touch: Touch, world: World) -> Iterator[Finding]:
     # The whole path of the machine: a root inside `.ssh` is no way around.
     if pattern := protects(KEY_MATERIAL, absolute):
         yield _deny("builtin.key-material", f"{touch.shown} is key material ({pattern})")
-    if touch.kind is TouchKind.FS_WRITE or touch.kind is TouchKind.FS_DELETE:
+    if touch.kind is WRITE or touch.kind is DELETE:
         yield from _changed(absolute, touch, world)
 
 
@@ -85,8 +86,7 @@ def exclusions(touch: Touch, world: World) -> Iterator[Exclusion]:
     """What a deep read must leave out, whatever rules say."""
     assert touch.place is not None
     root = touch.place.root
-    for pattern in KEY_MATERIAL:
-        yield Exclusion(pattern, "builtin.key-material")
+    yield from _KEYS_LEFT_OUT
     for rest in _straddling(root.path.casefold()):
         yield Exclusion(f"/{rest}", "builtin.key-material", root=root.name)
     above = root.path.rstrip("/")
@@ -107,7 +107,7 @@ def _changed(absolute: str, touch: Touch, world: World) -> Iterator[Finding]:
     assert place is not None
     if place.path == "" or any(root.path.startswith(f"{absolute}/") for root in world.roots):
         yield _deny("builtin.root", f"{touch.shown} is a root or holds one, and is never replaced, moved or deleted")
-    if (touch.deep or touch.how is How.MOVE) and touch.below is None and place.kind is PlaceKind.DIRECTORY:
+    if (touch.deep or touch.how is MOVE) and touch.below is None and place.kind is PlaceKind.DIRECTORY:
         yield _deny("builtin.unseen", f"what lies below {touch.shown} is not known, so it cannot be judged")
     yield from _planted(absolute, touch.shown)
     for path in touch.below or ():
@@ -133,7 +133,7 @@ def _is_own(absolute: str, touch: Touch, world: World) -> bool:
     path = f"{absolute.casefold()}/"
     own_paths = _folded(world.own_paths)
     # A deep read leaves them out (see exclusions); a deep write or delete must not reach them at all.
-    above = touch.deep and touch.kind is not TouchKind.FS_READ
+    above = touch.deep and touch.kind is not READ
     return path.startswith(own_paths) or (above and any(own.startswith(path) for own in own_paths))
 
 
@@ -164,4 +164,4 @@ def _straddling(root: str) -> tuple[str, ...]:
 
 
 def _deny(rule: str, why: str, code: str = "PATH_PROTECTED") -> Finding:
-    return Finding("builtin", rule, Decision.DENY, why, code=code)
+    return Finding("builtin", rule, DENY, why, code=code)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from handrail.policy.patterns import host_matches
 from handrail.policy.rules import FILE_KINDS
-from handrail.policy.world import World
-from handrail.words import Decision, Finding, Touch, TouchKind
+from handrail.policy.world import DENY, REACH, READ, World
+from handrail.words import Finding, Touch
 
 
 def findings(touch: Touch, world: World) -> Iterator[Finding]:
@@ -15,17 +15,15 @@ def findings(touch: Touch, world: World) -> Iterator[Finding]:
     if touch.kind in FILE_KINDS:
         if touch.place is None or touch.place.root not in world.roots:
             why = f"{touch.target} is outside the allowed roots ({_names(world)})"
-            yield Finding("confine", "confine.roots", Decision.DENY, why, code="PATH_OUTSIDE_ROOTS")
-        elif touch.kind is not TouchKind.FS_READ and not touch.place.root.writable:
+            yield Finding("confine", "confine.roots", DENY, why, code="PATH_OUTSIDE_ROOTS")
+        elif touch.kind is not READ and not touch.place.root.writable:
             why = f"{touch.shown} is beneath a root that is read-only"
-            yield Finding("confine", "confine.read-only-root", Decision.DENY, why, code="PATH_OUTSIDE_ROOTS")
-    elif touch.kind is TouchKind.NET_CONNECT and not any(
-        host_matches(pattern, touch.target) for pattern in world.allowed_hosts
-    ):
+            yield Finding("confine", "confine.read-only-root", DENY, why, code="PATH_OUTSIDE_ROOTS")
+    elif touch.kind is REACH and not any(host_matches(pattern, touch.target) for pattern in world.allowed_hosts):
         allowed = ", ".join(world.allowed_hosts) or "none"
         where = world.origins.get("http.allowed_hosts", "")
         why = f"{touch.target} is not an allowed host (allowed: {allowed})"
-        yield Finding("confine", "confine.hosts", Decision.DENY, why, where, code="HOST_NOT_ALLOWED")
+        yield Finding("confine", "confine.hosts", DENY, why, where, code="HOST_NOT_ALLOWED")
 
 
 def _names(world: World) -> str:

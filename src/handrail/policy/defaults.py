@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from handrail.policy.patterns import protects
-from handrail.policy.world import World
-from handrail.words import Decision, Finding, How, PlaceKind, Risk, Touch, TouchKind
+from handrail.policy.world import ALLOW, ASK, DELETE, DENY, REACH, READ, USE, WRITE, World
+from handrail.words import Decision, Finding, How, PlaceKind, Risk, Touch
 
 # Files that make programs run outside any sandbox: editors, forges, shells, agents.
 RUNS_PROGRAMS = (
@@ -40,41 +40,41 @@ def finding(touch: Touch, world: World, *, bulk: bool) -> Finding:
     if touch.place is not None:
         if pattern := _protected(touch, world):
             why, where = f"{touch.shown} is protected ({pattern})", world.origins.get("workspace.protected", "")
-            return Finding("defaults", "defaults.protected", Decision.DENY, why, where, code="PATH_PROTECTED")
+            return Finding("defaults", "defaults.protected", DENY, why, where, code="PATH_PROTECTED")
         return _file(touch, world, bulk=bulk)
-    if touch.kind is TouchKind.NET_CONNECT and not touch.unsafe:
-        return _says("allowed-host", Decision.ALLOW, "reading from an allowed host")
-    if touch.kind is TouchKind.TOOL_USE and world.tool.risk is Risk.LOW:
-        return _says("low-risk", Decision.ALLOW, "a low-risk tool")
-    return _says("asks", Decision.ASK, f"{touch.kind} asks unless a rule allows it")
+    if touch.kind is REACH and not touch.unsafe:
+        return _says("allowed-host", ALLOW, "reading from an allowed host")
+    if touch.kind is USE and world.tool.risk is Risk.LOW:
+        return _says("low-risk", ALLOW, "a low-risk tool")
+    return _says("asks", ASK, f"{touch.kind} asks unless a rule allows it")
 
 
 def files_changed(touches: Sequence[Touch]) -> int:
     """How many files and folders a call would write, delete or move."""
     count = 0
     for touch in touches:
-        if touch.kind is TouchKind.FS_WRITE or touch.kind is TouchKind.FS_DELETE:
+        if touch.kind is WRITE or touch.kind is DELETE:
             count += 1 + len(touch.below or ())
     return count
 
 
 def _file(touch: Touch, world: World, *, bulk: bool) -> Finding:
     assert touch.place is not None
-    if touch.kind is TouchKind.FS_READ:
-        return _says("workspace-read", Decision.ALLOW, "reading beneath a root")
+    if touch.kind is READ:
+        return _says("workspace-read", ALLOW, "reading beneath a root")
     if touch.how is How.UNDO and world.tool.internal:
-        return _says("undo", Decision.ALLOW, "putting back what a recorded call changed")
+        return _says("undo", ALLOW, "putting back what a recorded call changed")
     if any(protects(RUNS_PROGRAMS, path) for path in (touch.place.path, *(touch.below or ()))):
-        return _says("runs-programs", Decision.ASK, f"{touch.shown} makes programs run outside the sandbox")
+        return _says("runs-programs", ASK, f"{touch.shown} makes programs run outside the sandbox")
     if bulk:
-        return _says("bulk", Decision.ASK, f"the call changes more than {world.bulk_files} files")
+        return _says("bulk", ASK, f"the call changes more than {world.bulk_files} files")
     if touch.place.size > world.max_undo_bytes and touch.place.kind is PlaceKind.FILE:
-        return _says("too-large-to-undo", Decision.ASK, f"{touch.shown} is too large to be put back")
-    if touch.kind is TouchKind.FS_DELETE and touch.how is not How.MOVE:
-        return _says("delete", Decision.ASK, "deleting is for people to confirm")
+        return _says("too-large-to-undo", ASK, f"{touch.shown} is too large to be put back")
+    if touch.kind is DELETE and touch.how is not How.MOVE:
+        return _says("delete", ASK, "deleting is for people to confirm")
     if touch.how is How.REPLACE and touch.place.kind is not PlaceKind.MISSING:
-        return _says("overwrite", Decision.ASK, f"{touch.shown} exists and would be replaced")
-    return _says("workspace-write", Decision.ALLOW, "writing beneath a write root, undoable")
+        return _says("overwrite", ASK, f"{touch.shown} exists and would be replaced")
+    return _says("workspace-write", ALLOW, "writing beneath a write root, undoable")
 
 
 def _protected(touch: Touch, world: World) -> str | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from handrail.policy.world import ToolFacts, World
-from handrail.words import Decision, Finding, Risk
+from handrail.policy.world import DENY, ToolFacts, World
+from handrail.words import Finding, Risk
 
 
 def enabled(tool: ToolFacts, enable: frozenset[str], disable: frozenset[str]) -> bool:
@@ -24,8 +24,8 @@ def findings(world: World) -> Iterator[Finding]:
         return
     if tool.name in world.disable or tool.toolset in world.disable:
         where = world.origins.get("tools.disable", "")
-        yield Finding("enablement", "enablement.disabled", Decision.DENY, f"{tool.name} is disabled", where)
+        yield Finding("enablement", "enablement.disabled", DENY, f"{tool.name} is disabled", where)
     else:
         why = f'{tool.name} is not enabled; an operator enables it with tools.enable = ["{tool.name}"]'
         where = world.origins.get("tools.enable", "")
-        yield Finding("enablement", "enablement.not-enabled", Decision.DENY, why, where)
+        yield Finding("enablement", "enablement.not-enabled", DENY, why, where)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from handrail.policy.patterns import path_matches
-from handrail.policy.world import World
-from handrail.words import Grant, Scope, Touch, TouchKind
+from handrail.policy.world import DELETE, RUN, World
+from handrail.words import Grant, Scope, Touch
 
 # Neither a run nor a session grant is ever offered for these.
-ONLY_ONCE = frozenset({TouchKind.PROC_EXEC, TouchKind.FS_DELETE})
+ONLY_ONCE = (RUN, DELETE)
 
 
 def covering(touches: Sequence[Touch], world: World) -> Grant | None:
@@ -32,8 +32,9 @@ def covers(grant: Grant, touches: Sequence[Touch], world: World) -> bool:
 
 def widest(touches: Sequence[Touch], world: World) -> Scope:
     """The widest scope that may be granted for a call."""
-    if any(touch.kind in ONLY_ONCE and not _moved(touch) for touch in touches):
-        return min(Scope.CALL, world.max_scope)
+    for touch in touches:
+        if touch.kind in ONLY_ONCE and not _moved(touch):
+            return min(Scope.CALL, world.max_scope)
     return world.max_scope
 
 

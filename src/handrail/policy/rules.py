@@ -15,10 +15,10 @@ from handrail.policy.patterns import (
     takes_all_below,
     words_match,
 )
-from handrail.policy.world import World
-from handrail.words import Decision, Exclusion, Finding, How, Touch, TouchKind
+from handrail.policy.world import ALLOW, DELETE, MOVE, REACH, READ, RUN, WRITE, World
+from handrail.words import Decision, Exclusion, Finding, Touch, TouchKind
 
-FILE_KINDS = (TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE)
+FILE_KINDS = (READ, WRITE, DELETE)
 # What a rule's `touch` stands for. Tuples, because members are found in them by identity, without hashing.
 _KINDS: dict[str | None, tuple[TouchKind, ...]] = {
     None: tuple(TouchKind),
@@ -29,8 +29,8 @@ _KINDS: dict[str | None, tuple[TouchKind, ...]] = {
     },
 }
 _CODES = {
-    TouchKind.NET_CONNECT: "HOST_NOT_ALLOWED",
-    TouchKind.PROC_EXEC: "COMMAND_NOT_ALLOWED",
+    REACH: "HOST_NOT_ALLOWED",
+    RUN: "COMMAND_NOT_ALLOWED",
 }
 
 
@@ -59,7 +59,7 @@ def matching(touch: Touch, world: World) -> Iterator[tuple[Rule, bool]]:
             continue
         if reaches(rule, touch):
             yield rule, not rule.narrows
-        elif touch.deep and touch.kind is not TouchKind.FS_READ and _restricts_below(rule, touch):
+        elif touch.deep and touch.kind is not READ and _restricts_below(rule, touch):
             # What must not happen to something below a folder must not happen to the folder.
             yield rule, False
 
@@ -88,14 +88,14 @@ def allowed_patterns(touch: Touch, world: World) -> tuple[str, ...]:
     return tuple(
         f"/{rule.target}" if rule.target else "/**"
         for rule in world.rules
-        if rule.effect is Decision.ALLOW and not rule.narrows and applies(rule, touch, world)
+        if rule.effect is ALLOW and not rule.narrows and applies(rule, touch, world)
     )
 
 
 def applies(rule: Rule, touch: Touch, world: World) -> bool:
     """Whether a rule is about this kind of touch, tool, skill and caller, whatever the target."""
     return (
-        (touch.kind in _KINDS.get(rule.touch, ()) or (touch.how is How.MOVE and _forbids_reading(rule)))
+        (touch.kind in _KINDS.get(rule.touch, ()) or (touch.how is MOVE and _forbids_reading(rule)))
         and (rule.tool is None or rule.tool == world.tool.name)
         and (rule.skill is None or rule.skill == world.skill_name)
         and (rule.caller is None or rule.caller == world.caller)
@@ -104,7 +104,7 @@ def applies(rule: Rule, touch: Touch, world: World) -> bool:
 
 def _forbids_reading(rule: Rule) -> bool:
     """Moving takes a file out of the reach of rules for reading it, so those that restrict hold for moving, too."""
-    return rule.effect is not Decision.ALLOW and TouchKind.FS_READ in _KINDS.get(rule.touch, ())
+    return rule.effect is not ALLOW and READ in _KINDS.get(rule.touch, ())
 
 
 def reaches(rule: Rule, touch: Touch) -> bool:
@@ -112,14 +112,14 @@ def reaches(rule: Rule, touch: Touch) -> bool:
     target = rule.target
     if target is None:
         return True
-    restricts = rule.effect is not Decision.ALLOW
+    restricts = rule.effect is not ALLOW
     if touch.kind in FILE_KINDS:
         if touch.place is None or (touch.deep and not restricts and not takes_all_below(target)):
             return False
         return path_matches(target, rule_path(target, touch.place.root, touch.place.path), covers_below=restricts)
-    if touch.kind is TouchKind.NET_CONNECT:
+    if touch.kind is REACH:
         return host_matches(target, touch.target, any_port=restricts)
-    if touch.kind is TouchKind.PROC_EXEC:
+    if touch.kind is RUN:
         return words_match(target, touch.words or (touch.target.split() if restricts else ()), prefix=restricts)
     return path_matches(target, touch.target)
 
@@ -137,7 +137,7 @@ def check_examples(rule: Rule) -> None:
 def _example_matches(rule: Rule, example: str) -> bool:
     if rule.target is None:
         return True
-    restricts = rule.effect is not Decision.ALLOW
+    restricts = rule.effect is not ALLOW
     if rule.touch in ("net.connect", "net.*"):
         full = example if host_and_port(example)[1] else f"{example}:443"
         return host_matches(rule.target, full, any_port=restricts)
@@ -147,7 +147,7 @@ def _example_matches(rule: Rule, example: str) -> bool:
 
 
 def _restricts_below(rule: Rule, touch: Touch) -> bool:
-    if rule.effect is Decision.ALLOW or touch.place is None:
+    if rule.effect is ALLOW or touch.place is None:
         return False
     if rule.target is None:
         return True

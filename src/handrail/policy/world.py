@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from handrail.words import Grant, Mode, Risk, Root, Scope, Touch
+from handrail.words import Decision, Grant, How, Mode, Risk, Root, Scope, Touch, TouchKind
 
 if TYPE_CHECKING:
     from handrail.policy.rules import Rule
+
+# Bound once: in every decision, looking a member up in its class costs more than comparing it.
+ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
+READ, WRITE, DELETE = TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE
+RUN, REACH, USE = TouchKind.PROC_EXEC, TouchKind.NET_CONNECT, TouchKind.TOOL_USE
+MOVE = How.MOVE
 
 
 @dataclass(frozen=True, slots=True)

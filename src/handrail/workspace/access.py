@@ -60,6 +60,14 @@ def split(place: Place) -> tuple[str, str]:
     return folder, name
 
 
+def refuse_read_only(*places: Place) -> None:
+    """Refuse to change anything beneath a root that is only there to be read, whoever allowed it."""
+    for place in places:
+        if not place.root.writable:
+            text = f"{place.shown} is beneath a root that is read-only."
+            raise Problem(Code.PATH_OUTSIDE_ROOTS, text, path=place.shown)
+
+
 def problem_of(error: OSError, place: Place, doing: str) -> Problem:
     """Say what a failed system call means for the caller."""
     number, shown = error.errno or 0, place.shown

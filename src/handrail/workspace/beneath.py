@@ -116,7 +116,7 @@ def has_openat2() -> bool:
 
 
 def open_same_mount(dir_fd: int, name: str) -> int:
-    """Open a folder by one name unless another file system or a bind mount begins there (EXDEV)."""
+    """Open a folder by one name unless a mount begins there (EXDEV); without openat2 a bind mount is not noticed."""
     if has_openat2():
         return openat2(dir_fd, name, FOLDER, resolve=_CONFINED | _NO_XDEV)
     fd = _open_name(dir_fd, name, FOLDER, 0)

@@ -11,7 +11,7 @@ from handrail.policy.patterns import excluded as find_excluded
 from handrail.ports import Content, Listing, Stat
 from handrail.words import Change, Exclusion, Place, PlaceKind, Root
 from handrail.workspace import folders, listing, reading, writing
-from handrail.workspace.access import READ, Access, not_a_file, problem_of
+from handrail.workspace.access import READ, Access, not_a_file, problem_of, refuse_read_only
 from handrail.workspace.exclude import leaves_out
 from handrail.workspace.group import Group
 from handrail.workspace.near import near
@@ -125,6 +125,7 @@ class BoundFiles:
     ) -> Change:
         """Put `data` there atomically and durably, keeping mode bits and a pre-image; STALE_FILE and no change
         where something else than `expected_sha256` is found, also at the very moment of replacing."""
+        refuse_read_only(place)
         order = writing.Order(data, expected_sha256, mkdirs, exclusive, ours=self._changed(place))
         brake = Brake()
 
@@ -141,6 +142,7 @@ class BoundFiles:
         """Remove a file, link or folder, keeping pre-images."""
         from handrail.workspace import removing
 
+        refuse_read_only(place)
         brake, first = Brake(), len(self.changes)
         work = partial(
             removing.delete,
@@ -160,6 +162,7 @@ class BoundFiles:
         """Rename, also between roots; never over something unless `overwrite`."""
         from handrail.workspace import moving
 
+        refuse_read_only(source, target)
         brake, first = Brake(), len(self.changes)
         ours = {change.path for change in self.changes}
         work = partial(moving.move, overwrite=overwrite, ours=ours, record=self._record, brake=brake)
@@ -171,6 +174,7 @@ class BoundFiles:
 
     async def make_dir(self, place: Place) -> Changes:
         """Make a folder and its parents; one that is there already is no change."""
+        refuse_read_only(place)
         first = len(self.changes)
         await self._threads.run(Brake(), folders.make, self._access, place, self._record)
         return self.changes[first:]
@@ -179,6 +183,7 @@ class BoundFiles:
         """Put back what a recorded change took away; STALE_FILE where it was changed since. Not for moves."""
         from handrail.workspace import restoring
 
+        refuse_read_only(place)
         brake, first = Brake(), len(self.changes)
         await self._threads.run(brake, restoring.restore, self._access, place, change, data, self._record, brake)
         return self.changes[first:]

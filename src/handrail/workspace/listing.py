@@ -19,7 +19,7 @@ from handrail.workspace.threads import Brake
 
 MAX_DEPTH = 256
 _NOWHERE = Root("", "", False)  # ignoring goes by the listed folder, whatever its root
-QUICK_FOLDER_BYTES = 1 << 16  # a folder of this size holds about a thousand names
+QUICK_FOLDER_BYTES = 1 << 14  # a folder of this size holds a few hundred names
 
 
 @dataclass(slots=True)

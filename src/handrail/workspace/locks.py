@@ -109,6 +109,7 @@ class Locks:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._gates: dict[Key, Gate] = {}
+        self._paths: dict[str, str] = {}  # of the lock files, by root
 
     def hold(self, touches: Sequence[Touch]) -> Hold | Free:
         """Give what a call holds while it acts; nothing for one that changes no file."""
@@ -138,7 +139,10 @@ class Locks:
         """Open the lock file of a root; every holder has its own."""
         if self._folder is None:
             return None
-        path = self._folder / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.lock"
+        path = self._paths.get(root)
+        if path is None:
+            name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+            path = self._paths[root] = str(self._folder / f"{name}.lock")
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             try:

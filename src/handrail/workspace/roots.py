@@ -52,7 +52,8 @@ class Roots:
             text = f"the root {root.path} cannot be opened: {error.strerror}"
             if root is self.home:
                 raise Misuse(text) from None
-            raise Problem(Code.NOT_FOUND, text, errno=error.errno) from None
+            code = Code.NOT_FOUND if isinstance(error, FileNotFoundError) else Code.IO_ERROR
+            raise Problem(code, text, errno=error.errno) from None
         self._handles[root.path] = handle
         return handle
 

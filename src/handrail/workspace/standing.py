@@ -74,6 +74,8 @@ def is_same(folder: int, name: str, standing: Standing) -> bool:
 
 def replace(folder: int, temporary: str, name: str, standing: Standing, ours: tuple[int, int], place: Place) -> None:
     """Put the temporary file in the place of a checked one; STALE_FILE and all as it was if another stood there."""
+    if _has_moved_on(folder, name, standing):
+        raise stale(place, "someone else changed it in the meantime")
     try:
         if not names.exchange(folder, temporary, folder, name):
             _replace_unexchanged(folder, temporary, name, standing, place)
@@ -87,6 +89,13 @@ def replace(folder: int, temporary: str, name: str, standing: Standing, ours: tu
     raise stale(place, "someone else changed it between check and replace")
 
 
+def _has_moved_on(folder: int, name: str, standing: Standing) -> bool:
+    """Whether a quick look tells already that it changed: then nothing is exchanged, not even for a moment."""
+    old, now = standing.status, os.fstat(standing.fd)
+    in_place = (old.st_size, old.st_mtime_ns) != (now.st_size, now.st_mtime_ns)
+    return in_place or names.identity(folder, name) != names.identity_of(old)
+
+
 def _replace_unexchanged(folder: int, temporary: str, name: str, standing: Standing, place: Place) -> None:
     if not is_same(folder, name, standing):
         raise stale(place, "someone else changed it between check and replace")
@@ -94,15 +103,17 @@ def _replace_unexchanged(folder: int, temporary: str, name: str, standing: Stand
 
 
 def _put_back(folder: int, temporary: str, name: str, ours: tuple[int, int], place: Place) -> None:
-    """Undo an exchange. Where a third party was quick again, nothing of theirs is lost: it keeps the temporary name."""
+    """Undo an exchange. Where a third party was quick again, their last save gets the name and the one before stays."""
     try:
         names.exchange(folder, temporary, folder, name)
     except FileNotFoundError:  # our file was taken away meanwhile: give the name back to what had it
         names.put_new(folder, temporary, folder, name)
         return
     if names.identity(folder, temporary) != ours:
+        with contextlib.suppress(FileNotFoundError):
+            names.exchange(folder, temporary, folder, name)
         kept = place.root.shown("/".join([*place.path.split("/")[:-1], temporary]))
-        text = f"{place.shown} is being changed by someone else again and again; one version was kept as {kept}."
+        text = f"{place.shown} is being changed by someone else again and again; an earlier version is kept as {kept}."
         raise Problem(Code.STALE_FILE, text, path=place.shown, kept=kept)
 
 

@@ -91,7 +91,7 @@ def run(argv: Sequence[str]) -> int:
         error.show(sys.stderr)
         return 2
     except (click.Abort, KeyboardInterrupt):
-        sys.stderr.write("\ninterrupted\n")
+        sys.stderr.write("interrupted\n")  # click has begun a new line
         return 130
     except BrokenPipeError:
         return _nobody_reads()

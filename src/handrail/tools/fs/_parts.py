@@ -222,6 +222,8 @@ def _onward(chosen: Selection, window: Window, want: Want, facts: Facts) -> tupl
 
 def _bytes(part: Range, line: int, facts: Facts, want: Want, show: Show) -> Answer[FileText]:
     hidden = show.secrets.excerpt(part.before, part.text, part.after)
+    # A \r just before the range ended its line unless the range starts with the \n that belongs to it.
+    line += part.before.endswith("\r") and not part.text.startswith("\n")
     end = line + max(0, count_lines(part.text) - 1)
     complete = part.start <= len(facts.bom) and part.end >= facts.size
     said = f"Bytes {part.start}-{part.end} of {facts.size} of {show.path}"
@@ -247,8 +249,8 @@ def _range(data: bytes, at: int, want: Want, facts: Facts, show: Show) -> Range:
 
 
 def _line_at(data: bytes, byte_offset: int, facts: Facts) -> int:
-    text = data[len(facts.bom) : byte_offset].decode(facts.encoding, "ignore")
-    return max(1, count_lines(text) + (text.endswith(("\n", "\r"))))
+    before = data[len(facts.bom) : byte_offset].decode(facts.encoding, "ignore").removesuffix("\r")
+    return max(1, count_lines(before) + before.endswith(("\n", "\r")))
 
 
 def _result(text: str, start: int, end: int, facts: Facts, complete: bool) -> FileText:

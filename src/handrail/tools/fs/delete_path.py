@@ -59,8 +59,6 @@ async def _check(files: Workspace, path: Place, recursive: bool, confirm: bool, 
         )
     if path.kind is PlaceKind.MISSING:
         raise missing(files, path, "stat_path")
-    if not path.path:
-        raise Problem(Code.PATH_PROTECTED, f"{shown} is a root of the workspace and is never deleted.")
     if _REPOSITORY in path.path.lower().split("/"):
         raise Problem(Code.PATH_PROTECTED, f"{shown} belongs to a git repository's own records and is never deleted.")
     if path.kind is PlaceKind.DIRECTORY:

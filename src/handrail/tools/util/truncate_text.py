@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from handrail.errors import Code, Problem
+from handrail.ports import Secrets
 from handrail.tool import tool
 from handrail.tools.util._cut import cut_text
 from handrail.words import Answer
@@ -27,6 +28,7 @@ class Truncated:
 
 @tool(risk="low", pure=True, max_bytes=8 * 1024 * 1024)
 async def truncate_text(
+    secrets: Secrets,
     text: str,
     max_chars: Annotated[_Limit | None, "At most so many characters, the mark included"] = None,
     max_bytes: Annotated[_Limit | None, "Or at most so many bytes of UTF-8"] = None,
@@ -35,6 +37,7 @@ async def truncate_text(
     """Shorten a text to a limit; a mark stands where something was cut."""
     if (max_chars is None) == (max_bytes is None):
         raise Problem(Code.INVALID_ARGS, "Give exactly one of `max_chars` and `max_bytes`.")
+    text = secrets.text(text)  # a cut through a secret would show half of it
     shorter, lost = cut_text(text, max_chars, max_bytes, keep)
     result = Truncated(shorter, lost > 0, len(text), lost)
     return Answer(result, summary=f"{len(text) - lost} of {len(text)} characters kept", content=shorter)

@@ -1,0 +1,69 @@
+"""handrail approvals: what waits, and the person's answer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fronts.conftest import Cli
+
+
+@pytest.fixture
+def request_id(cli: Cli) -> str:
+    """A request to delete a file, on record."""
+    asked = cli("call", "--headless", "--json", "delete_path", "path=a.txt", "confirm=true")
+    assert asked.code == 4
+    return str(json.loads(asked.out)["error"]["details"]["approval"]["id"])
+
+
+def test_list_shows_what_waits(cli: Cli, request_id: str) -> None:
+    """Until it is answered; with --all afterwards, too."""
+    assert request_id in cli("approvals", "list").out
+    cli("approvals", "deny", request_id)
+    assert cli("approvals", "list")[:2] == (0, "")
+    assert [item["state"] for item in json.loads(cli("approvals", "list", "--all", "--json").out)] == ["denied"]
+
+
+def test_show_tells_everything_that_would_run(cli: Cli, request_id: str) -> None:
+    """Arguments and what they touch."""
+    shown = cli("approvals", "show", request_id).out
+    assert f"Approval {request_id}" in shown
+    assert 'path: "a.txt"' in shown
+    assert "state    pending" in shown
+    assert json.loads(cli("approvals", "show", request_id, "--json").out)["state"] == "pending"
+
+
+def test_the_first_answer_counts(cli: Cli, request_id: str) -> None:
+    """The second is told so, with exit code 1."""
+    assert cli("approvals", "deny", request_id, "--advice", "keep it").code == 0
+    late = cli("approvals", "grant", request_id)
+    assert (late.code, "the first answer counts" in late.err) == (1, True)
+    assert (cli.work / "a.txt").exists()
+
+
+def test_a_wider_scope_than_offered_is_refused(cli: Cli, request_id: str) -> None:
+    """Deleting is granted for one call only."""
+    ended = cli("approvals", "grant", request_id, "--scope", "run")
+    assert (ended.code, "for the call at most" in ended.err) == (2, True)
+
+
+def test_a_grant_can_be_taken_back(cli: Cli, request_id: str) -> None:
+    """Before it is used; then the replay is refused."""
+    cli("approvals", "grant", request_id)
+    assert cli("approvals", "revoke", request_id).code == 0
+    assert cli("approvals", "revoke", request_id).code == 1
+    assert cli("call", "--approval", request_id).code == 1
+    assert (cli.work / "a.txt").exists()
+
+
+@pytest.mark.parametrize("verb", ["show", "grant", "deny", "revoke"])
+def test_an_unknown_id_is_wrong_usage(cli: Cli, verb: str) -> None:
+    """Also where there is no ledger yet."""
+    ended = cli("approvals", verb, "apr_nothing")
+    assert (ended.code, ended.out, "There is no" in ended.err) == (2, "", True)
+
+
+def test_watch_needs_a_terminal(cli: Cli) -> None:
+    """Nobody could answer."""
+    assert cli("approvals", "watch").code == 2

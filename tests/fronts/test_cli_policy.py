@@ -1,0 +1,87 @@
+"""handrail policy: what is allowed here, why, and what would change it."""
+
+from __future__ import annotations
+
+import json
+
+from fronts.conftest import Cli
+
+TABLE = """
+[[cases]]
+tool = "read_file"
+args = { path = ".env" }
+expect = "deny"
+
+[[cases]]
+tool = "read_file"
+args = { path = "a.txt" }
+expect = "allow"
+"""
+
+
+def test_judging_leaves_no_run_behind(cli: Cli) -> None:
+    """Nothing was called, so there is nothing to look at."""
+    (cli.work / "table.toml").write_text(TABLE)
+    for argv in (("show",), ("explain", "read_file", "path=a.txt"), ("test", "table.toml"), ("check",)):
+        assert cli("policy", *argv).code == 0
+    assert cli.run_ids() == []
+
+
+def test_show_names_result_and_reason_of_each_tool(cli: Cli) -> None:
+    """As a table, and with every source as JSON."""
+    lines = [line.split() for line in cli("policy", "show").out.splitlines()]
+    assert ["read_file", "fs.read", "existing", "allow", "defaults.workspace-read"] in lines
+    told = json.loads(cli("policy", "show", "--json").out)
+    touches = {(touch["touch"], touch["example"]): touch["result"] for touch in told["tools"]["write_file"]["touches"]}
+    assert touches == {("fs.write", "a new file"): "allow", ("fs.write", "an existing file"): "ask"}
+
+
+def test_explain_has_the_exit_code_of_the_call(cli: Cli) -> None:
+    """0 allowed, 3 denied, 4 asked for, 2 for what is no call."""
+    codes = [
+        cli("policy", "explain", *argv).code
+        for argv in (
+            ("read_file", "path=a.txt"),
+            ("read_file", "path=.env"),
+            ("write_file", "path=a.txt", "content=x", "mode=overwrite"),
+            ("read_file", "pfad=a.txt"),
+            ("no_such_tool",),
+        )
+    ]
+    assert codes == [0, 3, 4, 2, 2]
+
+
+def test_explain_tells_the_smallest_change_and_it_works(cli: Cli) -> None:
+    """What it prints as TOML, put into the settings, has the call allowed."""
+    told = json.loads(cli("policy", "explain", "read_file", "path=.env", "--json").out)
+    assert (told["decision"], told["change"]["to"]) == ("deny", "allow")
+    (cli.work / "more.toml").write_text(told["change"]["toml"])
+    assert cli("policy", "explain", "read_file", "path=.env", "--config", "more.toml").code == 0
+
+
+def test_test_runs_a_table(cli: Cli) -> None:
+    """Failures are named with file and line, and make the exit code 1."""
+    (cli.work / "good.toml").write_text(TABLE)
+    (cli.work / "bad.toml").write_text(TABLE.replace('expect = "allow"', 'expect = "deny"'))
+    good, bad = cli("policy", "test", "good.toml"), cli("policy", "test", "bad.toml")
+    assert good == (0, "2 passed, 0 failed\n", "")
+    assert (bad.code, bad.out.splitlines()[-1]) == (1, "1 passed, 1 failed")
+    assert bad.out.startswith("FAILED bad.toml:7: read_file(path='a.txt'): expected deny, got allow")
+
+
+def test_a_table_that_cannot_be_read_is_wrong_usage(cli: Cli) -> None:
+    """Missing, broken or not text."""
+    (cli.work / "broken.toml").write_text("[[cases]]\ntool = 1\n")
+    (cli.work / "bytes.toml").write_bytes(b"\xff")
+    for name, says in (("missing.toml", "does not exist"), ("broken.toml", "expected text"), ("bytes.toml", "UTF-8")):
+        ended = cli("policy", "test", name)
+        assert (ended.code, ended.out, says in ended.err) == (2, "", True)
+
+
+def test_check_finds_a_rule_that_is_too_broad(cli: Cli) -> None:
+    """With its place; as JSON, too."""
+    (cli.work / "broad.toml").write_text('[[rules]]\neffect = "allow"\ntouch = "fs.*"\ntarget = "**"\n')
+    told = json.loads(cli("policy", "check", "--config", "broad.toml", "--json").out)
+    assert [item["where"] for item in told][:1] == ["broad.toml:1"]
+    assert "broad.toml:1" in cli("policy", "check", "--config", "broad.toml").out
+    assert cli("policy", "check").out == "nothing to complain about\n"

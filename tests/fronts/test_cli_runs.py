@@ -1,0 +1,141 @@
+"""handrail runs: looking at what happened, proving it, taking it back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fronts.conftest import Cli
+
+EDIT = ("edit_file", "path=a.txt", 'edits=[{"old": "two", "new": "2"}]')
+
+
+@pytest.fixture
+def edited(cli: Cli) -> Cli:
+    """A run named `r` that read and edited a file."""
+    assert cli("call", "--run", "r", "read_file", "path=a.txt").code == 0
+    assert cli("call", "--run", "r", *EDIT).code == 0
+    return cli
+
+
+def test_list_shows_runs_newest_first(edited: Cli) -> None:
+    """As a table and as JSON."""
+    edited("call", "--run", "s", "read_file", "path=a.txt")
+    assert [line.split()[0] for line in edited("runs", "list").out.splitlines()] == ["run", "s", "r"]
+    assert [item["run_id"] for item in json.loads(edited("runs", "list", "--json").out)] == ["s", "r"]
+
+
+def test_without_runs_that_is_said(cli: Cli) -> None:
+    """On stderr; there is no data."""
+    assert cli("runs", "list")[:2] == (0, "")
+    ended = cli("runs", "show")
+    assert (ended.code, "There is no run in this workspace yet" in ended.err) == (2, True)
+
+
+def test_show_tells_each_call(edited: Cli) -> None:
+    """Decision, status and what changed."""
+    calls = json.loads(edited("runs", "show", "r", "--json").out)["calls"]
+    told = [(call["tool"], call["decision"], call["status"], [c["path"] for c in call["changed"]]) for call in calls]
+    assert told == [("read_file", "allow", "ok", []), ("edit_file", "allow", "ok", ["a.txt"])]
+    assert "edit_file" in edited("runs", "show", "r").out
+
+
+def test_tree_draws_calls_and_changes(edited: Cli) -> None:
+    """What was changed hangs below the call that did it."""
+    lines = edited("runs", "tree", "r").out.splitlines()
+    assert lines[0] == "run r"
+    assert any("● edit_file path=a.txt" in line for line in lines)
+    assert any("replace a.txt" in line for line in lines)
+
+
+def test_events_are_json_lines_in_order(edited: Cli) -> None:
+    """The journal as it is."""
+    found = [json.loads(line) for line in edited("runs", "events", "r").out.splitlines()]
+    assert [event["seq"] for event in found] == list(range(1, len(found) + 1))
+    assert found[0]["kind"] == "run.started"
+
+
+def test_the_newest_run_is_the_one_of_this_workspace(edited: Cli, tmp_path: Path) -> None:
+    """A newer run elsewhere is not taken for it."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "x").write_text("")
+    edited("call", "--run", "elsewhere", "stat_path", "path=x", cwd=other)
+    assert edited("runs", "show").out.startswith("run r ")
+    assert edited("runs", "show", cwd=other).out.startswith("run elsewhere ")
+
+
+def test_a_beginning_names_a_run_unless_several_have_it(edited: Cli) -> None:
+    """Ambiguous and unknown names are told in a sentence."""
+    edited("call", "--run", "run-one", "now")
+    edited("call", "--run", "run-two", "now")
+    assert edited("runs", "show", "run-o").out.startswith("run run-one ")
+    several, unknown = edited("runs", "show", "run-"), edited("runs", "show", "nope")
+    assert (several.code, "2 runs start with 'run-': run-two, run-one. Give more of the name." in several.err) == (
+        2,
+        True,
+    )
+    assert (unknown.code, "There is no run 'nope'" in unknown.err) == (2, True)
+    assert edited("runs", "show", "../..").code == 2
+
+
+def test_verify_finds_a_changed_word(edited: Cli) -> None:
+    """Exit code 1 and the line; whole before."""
+    whole = edited("runs", "verify", "r")
+    journal = Path(edited.env["XDG_STATE_HOME"], "handrail", "runs", "r", "events.jsonl")
+    journal.write_bytes(journal.read_bytes().replace(b'"decision":"allow"', b'"decision":"deny"', 1))
+    changed = edited("runs", "verify", "r", "--json")
+    assert (whole.code, whole.out.startswith("whole: run r")) == (0, True)
+    assert (changed.code, json.loads(changed.out)["ok"]) == (1, False)
+
+
+def test_a_kept_head_finds_a_cut_end(edited: Cli) -> None:
+    """What a chain alone cannot show."""
+    assert edited("runs", "verify", "r", "--keep", "head.json").code == 0
+    journal = Path(edited.env["XDG_STATE_HOME"], "handrail", "runs", "r", "events.jsonl")
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-2]))
+    assert edited("runs", "verify", "r").code == 0
+    cut = edited("runs", "verify", "r", "--against", "head.json")
+    assert (cut.code, "lines were cut off" in cut.out) == (1, True)
+
+
+def test_undo_puts_back_what_a_run_changed(edited: Cli, tmp_path: Path) -> None:
+    """Also from another folder: the run knows its own workspace. A second time there is nothing left."""
+    assert (edited.work / "a.txt").read_text() == "one\n2\nthree\n"
+    undone = edited("runs", "undo", "r", cwd=tmp_path)
+    assert (undone.code, (edited.work / "a.txt").read_text()) == (0, "one\ntwo\nthree\n")
+    again = edited("runs", "undo", "r")
+    assert (again.code, "changed no file that is not taken back already" in again.err) == (2, True)
+
+
+def test_undo_of_one_call_by_the_end_of_its_id(edited: Cli) -> None:
+    """As `runs show` prints it at a terminal."""
+    call = json.loads(edited("runs", "show", "r", "--json").out)["calls"][1]["call_id"]
+    assert edited("runs", "undo", "r", "--call", "nothing").code == 2
+    assert edited("runs", "undo", "r", "--call", call[-12:]).code == 0
+    assert (edited.work / "a.txt").read_text() == "one\ntwo\nthree\n"
+
+
+def test_undo_shows_the_difference_where_a_file_has_changed_since(edited: Cli) -> None:
+    """Refused with both hashes and a diff; nothing is touched, secrets are hidden in the diff, too."""
+    secret = "ghp_" + "x7Qm2Kd9" * 4 + "x7Qm"
+    (edited.work / "a.txt").write_text(f"one\nmine {secret}\nthree\n")
+    refused = edited("runs", "undo", "r")
+    assert refused.code == 1
+    assert "STALE_FILE: a.txt has changed since call" in refused.err
+    assert "expected_sha256: " in refused.err
+    assert "actual_sha256: " in refused.err
+    assert "-two\n+mine ***REDACTED***" in refused.err
+    assert (edited.work / "a.txt").read_text() == f"one\nmine {secret}\nthree\n"
+
+
+def test_undo_shows_what_the_call_left_where_that_is_kept(edited: Cli) -> None:
+    """A later call of the run kept it as its own pre-image."""
+    first = json.loads(edited("runs", "show", "r", "--json").out)["calls"][1]["call_id"]
+    edited("call", "--run", "r", "edit_file", "path=a.txt", 'edits=[{"old": "2", "new": "zwei"}]')
+    refused = edited("runs", "undo", "r", "--call", first)
+    assert refused.code == 1
+    assert "--- a.txt as the call left it" in refused.err
+    assert "-2\n+zwei" in refused.err

@@ -1,0 +1,68 @@
+"""The command line at a terminal: a person sees requests and answers them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fronts.conftest import Cli
+from fronts.terminal import at_terminal
+
+DELETE = ["delete_path", "path=a.txt", "confirm=true"]
+
+
+@pytest.mark.parametrize(("answer", "code", "there"), [("once\n", 0, False), ("no\n", 3, True)])
+def test_approve_shows_the_request_and_runs_what_is_approved(cli: Cli, answer: str, code: int, there: bool) -> None:
+    """In one go; a no leaves everything as it is."""
+    with at_terminal(["call", "--approve", *DELETE], cli.work, cli.env) as terminal:
+        terminal.wait_for("Answer (once, no, advice):")
+        assert 'path: "a.txt"' in terminal.shown
+        terminal.type(answer)
+        assert terminal.end() == code
+    assert (cli.work / "a.txt").exists() is there
+
+
+def test_watch_answers_a_call_that_waits_elsewhere(cli: Cli) -> None:
+    """The request appears by itself; Ctrl-C ends the watching."""
+    with at_terminal(["approvals", "watch"], cli.work, cli.env) as terminal:
+        terminal.wait_for("Waiting for approval requests")
+        asked = cli("call", "--headless", "--json", *DELETE)
+        request = json.loads(asked.out)["error"]["details"]["approval"]["id"]
+        terminal.wait_for("Answer (once, no, advice):")
+        assert request in terminal.shown
+        terminal.type("once\n")
+        terminal.wait_for(f"{request}: granted")
+        terminal.type("\x03")
+        assert terminal.end() == 130
+    assert "Traceback" not in terminal.shown
+    assert cli("call", "--approval", request).code == 0
+    assert not (cli.work / "a.txt").exists()
+
+
+@pytest.mark.parametrize(("env", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_colour_only_where_it_is_wanted(cli: Cli, env: dict[str, str], coloured: bool) -> None:
+    """NO_COLOR is honoured, and at 80 columns no line of a table wraps."""
+    with at_terminal(["tools"], cli.work, {**cli.env, **env}) as terminal:
+        assert terminal.end() == 0
+    assert ("\x1b[32m" in terminal.shown) is coloured
+    if not coloured:
+        lines = [line for line in terminal.shown.splitlines() if not line.startswith("off:")]
+        assert max(map(len, lines)) <= 80
+        assert all(line.split()[2] in ("low", "high", "risk") for line in lines if "\x1b" not in line)
+
+
+def test_the_tour_lets_the_person_answer(cli: Cli) -> None:
+    """A refusal is as good as a yes: the tour goes on, and ends well."""
+    with at_terminal(["tour"], cli.work, {**cli.env, "NO_COLOR": "1"}) as terminal:
+        for _ in range(4):
+            terminal.wait_for("Enter: go on")
+            terminal.type("\n")
+        terminal.wait_for("Answer (once, run, no, advice):")
+        terminal.type("no\n")
+        for _ in range(3):
+            terminal.wait_for("Enter: go on")
+            terminal.type("\n")
+        terminal.wait_for("That was the tour.")
+        assert terminal.end() == 0
+    assert "APPROVAL_DENIED" in terminal.shown
