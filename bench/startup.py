@@ -59,7 +59,7 @@ def measured(folder: Path) -> dict[str, Times]:
     env = {**os.environ, **homes}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     found = {name: Times() for name in commands()}
-    for name, command in commands().items():  # once for the byte code
+    for command in commands().values():  # once for the byte code
         once(command, work, env)
     for _ in range(ROUNDS):
         for name, command in commands().items():

@@ -18,6 +18,7 @@ from handrail.step import Step
 from handrail.words import Answer, Change, ErrorInfo, Evidence, Json, Outcome, Ref, Status, Truncation
 
 _POLICY = "policy"
+MOST_CHARS = 32 * 1024 * 1024  # of one answer, everything in it together
 
 
 class Finisher:
@@ -50,6 +51,7 @@ class Finisher:
         data = tool.shape.result(answer.data)
         summary, content = answer.summary, answer.content
         if content is None:
+            _check_size((data,) if data.__class__ is str else ())
             content = _json(data)
         # A tool that shows part of a whole has hidden what it had to by itself.
         evidence, truncation, refs = answer.evidence, self._aside(answer.truncation), answer.refs
@@ -151,6 +153,7 @@ class Finisher:
             texts.append(data)
         elif data.__class__ in _HOLDERS and not self._gather(data, content, texts):
             return -1
+        _check_size(texts)
         whole = "\n".join(texts)
         return len(whole) if self._redactor.clean(whole) else -1
 
@@ -195,6 +198,13 @@ class Finisher:
 
 
 _HOLDERS = (dict, list)
+
+
+def _check_size(texts: Sequence[str]) -> None:
+    """Refuse a flood before it is copied: hiding, bounding and keeping an answer take several times its size."""
+    if (size := sum(map(len, texts))) > MOST_CHARS:
+        text = f"The tool gave {size} characters; more than {MOST_CHARS} cannot be taken. Ask it for less."
+        raise Problem(Code.INVALID_RESULT, text, characters=size, max_characters=MOST_CHARS)
 
 
 def _json(data: Json) -> str:

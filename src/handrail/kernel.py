@@ -25,7 +25,7 @@ from handrail.limits import Limits
 from handrail.policy import World, decide
 from handrail.ports import Approver, Clock, Files, Journal, Keys, Ledger, Work
 from handrail.reading import Reader
-from handrail.step import FILES, Judged, Rest, Step, arm, denial, disarm, effect_of, internal, system_problem
+from handrail.step import FILES, Judged, Rest, Step, arm, carried, denial, disarm, effect_of, internal, system_problem
 from handrail.tool import Catalog, Tool
 from handrail.words import Call, Decision, Grant, Json, Outcome, Place, PlaceKind, Touch, TouchKind, changes_world
 from handrail.writing import Writer
@@ -113,7 +113,7 @@ class Kernel:
         question = step.question = self._reader.read(step.call)
         step.tool, step.args, step.args_json = question.tool, question.args, question.args_json
         step.warnings = question.warnings
-        step.touches = tuple([self._placed(touch) if touch.kind in FILES else touch for touch in question.touches])
+        step.touches = self._resolved(question.touches)
         return question.tool
 
     def world(self, step: Step, grants: tuple[Grant, ...] = ()) -> World:
@@ -151,6 +151,11 @@ class Kernel:
         if step.id in self._active or not self.parts.keys.claim_id(step.id):
             raise Misuse(f"call id {step.id!r} was used already or is not safe as a name; ids are unique within a run")
 
+    def _resolved(self, touches: Sequence[Touch]) -> tuple[Touch, ...]:
+        """The touches with their canonical places."""
+        placed = tuple([self._placed(touch) if touch.kind in FILES else touch for touch in touches])
+        return placed if len(placed) == 1 else carried(placed)
+
     def _placed(self, touch: Touch) -> Touch:
         """Fill in the canonical place; what lies outside stays without one, and policy denies it."""
         try:
@@ -159,11 +164,10 @@ class Kernel:
             if problem.code is not Code.PATH_OUTSIDE_ROOTS:
                 raise
             return touch
-        below = None
-        if touch.deep and touch.kind is not TouchKind.FS_READ and place.kind is PlaceKind.DIRECTORY:
+        deep, below = touch.deep and place.kind is PlaceKind.DIRECTORY, None
+        if deep and touch.kind is not TouchKind.FS_READ:
             below = self._files.below(place)
-        kind, target, deep, how = touch.kind, touch.target, touch.deep, touch.how
-        return Touch(kind, target, deep, how, touch.follow, touch.confirmed, place, below)
+        return Touch(touch.kind, touch.target, deep, touch.how, touch.follow, touch.confirmed, place, below)
 
     def _judge(self, step: Step) -> Decision:
         """Decide; an equal read-only call on the same places is decided as the last time."""
@@ -251,7 +255,7 @@ class Kernel:
     async def _recheck(self, step: Step) -> None:
         """Resolve and decide again: what is done must be what was judged and approved."""
         assert step.question is not None
-        step.touches = tuple([self._placed(touch) if touch.kind in FILES else touch for touch in step.question.touches])
+        step.touches = self._resolved(step.question.touches)
         decision = self._judge(step)
         if decision is Decision.DENY:
             raise denial(step)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from handrail.errors import Code, Problem
 from handrail.ports import BoundWorkspace
 from handrail.tool import Tool
-from handrail.words import Call, Decision, Grant, Json, Touch, TouchKind, Verdict
+from handrail.words import Call, Decision, Grant, How, Json, Touch, TouchKind, Verdict
 
 FILES = frozenset({TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE})
 
@@ -120,6 +121,18 @@ def _expire(step: Step) -> None:
     step.expired = True
     if step.task is not None:
         step.task.cancel()
+
+
+def carried(touches: tuple[Touch, ...]) -> tuple[Touch, ...]:
+    """What lies below a moved folder will lie below its target: it is judged there, too."""
+    found = list(touches)
+    for number, (source, target) in enumerate(pairwise(touches), 1):
+        if source.how is How.MOVE and source.below and source.place is not None and target.place is not None:
+            start = len(source.place.path)
+            base = target.place.path
+            below = tuple([f"{base}{path[start:]}" for path in source.below])
+            found[number] = replace(target, below=below)
+    return tuple(found)
 
 
 def denial(step: Step) -> Problem:

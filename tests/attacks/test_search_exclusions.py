@@ -148,5 +148,5 @@ def test_the_quick_look_agrees_with_the_exact_check(patterns: list[str], paths: 
         exact = [path for path in paths if excluded(exclusions, root, base + path) is None]
     except Exception:
         return  # patterns that settings refuse
-    keeper = Keeper(Place(root, folder, PlaceKind.DIRECTORY), exclusions, None, hidden=True)
+    keeper = Keeper(Place(root, folder, PlaceKind.DIRECTORY), tuple(exclusions), None, hidden=True)
     assert keeper.keeps(paths) == exact

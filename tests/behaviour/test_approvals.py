@@ -58,7 +58,7 @@ async def test_the_person_sees_what_will_run(opens: Any, old: Path) -> None:
         await overwrite(runtime)
     request = approver.asked[0]
     assert (request.tool, request.params["content"]) == ("write_file", "new\n")
-    assert request.impact == {"writes": ["a.txt"]}
+    assert request.impact == {"reads": ["a.txt"], "writes": ["a.txt"]}
     assert "-old" in request.diff
     assert "+new" in request.diff
     assert "exists and would be replaced" in request.reason

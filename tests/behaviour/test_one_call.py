@@ -354,3 +354,33 @@ async def test_places_reach_the_tool_resolved(opens: Any, work: Path) -> None:
     async with opens(tools=[look]) as runtime:
         await runtime.call("look", {"path": "./d/../link.txt", "more": ["d/real.txt", "link.txt"]})
     assert [place.path for place in got] == ["d/real.txt"] * 3
+
+
+async def test_a_rule_against_reading_also_stops_tools_that_would_show_the_old_text(opens: Any, work: Path) -> None:
+    """A diff, or what is said where nothing matches, must not be a way to read."""
+    (work / "hidden.txt").write_text("the answer is 42\n")
+    config = {"rules": [{"effect": "deny", "touch": "fs.read", "target": "hidden.txt"}]}
+    patch = "*** Begin Patch\n*** Update File: hidden.txt\n@@\n-nothing like it\n+x\n*** End Patch\n"
+    async with opens(enable=("fs",), config=config) as runtime:
+        outcomes = [
+            await runtime.call("edit_file", {"path": "hidden.txt", "edits": [{"old": "zzz", "new": "y"}]}),
+            await runtime.call("apply_patch", {"patch": patch}),
+            await runtime.call("write_file", {"path": "hidden.txt", "content": "x", "mode": "append"}),
+        ]
+    assert [outcome.error.code for outcome in outcomes] == ["POLICY_DENIED"] * 3
+    assert not any("42" in outcome.content for outcome in outcomes)
+
+
+async def test_a_folder_is_judged_where_it_will_lie_after_a_move(opens: Any, work: Path) -> None:
+    """What becomes a hook or key by being moved is denied; a plain file is not stopped by a rule on what lies below."""
+    (work / ".git" / "modules").mkdir(parents=True)
+    (work / "plain" / "hooks").mkdir(parents=True)
+    (work / "plain" / "hooks" / "pre-commit").write_text("#!/bin/sh\n")
+    (work / "a.txt").write_text("x")
+    config = {"rules": [{"effect": "deny", "touch": "fs.delete", "target": "**/*.lock"}]}
+    async with opens(enable=("fs",), config=config) as runtime:
+        hook = await runtime.call("move_path", {"source": "plain", "target": ".git/modules/plain"})
+        file = await runtime.call("move_path", {"source": "a.txt", "target": "b.txt"})
+    assert hook.error.code == "PATH_PROTECTED"
+    assert (work / "plain" / "hooks" / "pre-commit").exists()
+    assert file.ok, file.content

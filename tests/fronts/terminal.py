@@ -13,7 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-COMMAND = [sys.executable, "-c", "from handrail.front.cli import main; main()"]
+# It makes the terminal the one that controls the process, as at a real one, and goes on as `handrail`.
+COMMAND = (
+    sys.executable,
+    "-c",
+    "import os, sys; os.login_tty(int(sys.argv.pop(1))); from handrail.front.cli import main; main()",
+)
 
 
 class Terminal:
@@ -63,11 +68,9 @@ def at_terminal(
     handle, other = pty.openpty()
     termios.tcsetwinsize(other, (rows, columns))
     process = subprocess.Popen(
-        [*COMMAND, *argv],
+        [*COMMAND, str(other), *argv],
         cwd=cwd,
         env={**env, "TERM": "xterm-256color"},
-        # It becomes the terminal that the process is controlled by, as at a real one.
-        preexec_fn=lambda: os.login_tty(other),
         pass_fds=(other,),
     )
     os.close(other)

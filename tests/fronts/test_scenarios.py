@@ -43,8 +43,8 @@ def furnished(scenario: Scenario, folder: Path, zygote: Zygote) -> Place:
         file = work / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    for path in (*work.rglob("*"), work):
-        os.utime(path, (1_700_000_000, 1_700_000_000))
+    for there in (*work.rglob("*"), work):
+        os.utime(there, (1_700_000_000, 1_700_000_000))
     config = folder / "settings.toml"
     config.write_text(scenario.settings)
     return Place(work, config, folder / "home", zygote)

@@ -89,14 +89,20 @@ async def test_a_patch_adds_updates_moves_and_deletes_in_one_call(desk: Desk) ->
 
 
 async def test_what_a_patch_will_touch_is_stated_from_its_text(desk: Desk) -> None:
-    """Updates edit, additions are plain writes, deletions and sources of moves are deletes of the thing itself."""
+    """Updates edit, additions are plain writes, deletions and sources of moves are deletes of the thing itself.
+
+    What is there before is read: the diff shows it.
+    """
     lay_out(desk)
     parsed, _ = apply_patch.parse({"patch": ALL})
     stated = [(touch.kind, touch.target, touch.how, touch.follow) for touch in apply_patch.touches(parsed)]
     assert stated == [
+        (TouchKind.FS_READ, "src/a.py", How.PLAIN, True),
         (TouchKind.FS_WRITE, "src/a.py", How.EDIT, True),
         (TouchKind.FS_WRITE, "src/new.py", How.PLAIN, True),
+        (TouchKind.FS_READ, "old.txt", How.PLAIN, True),
         (TouchKind.FS_DELETE, "old.txt", How.PLAIN, False),
+        (TouchKind.FS_READ, "name.txt", How.PLAIN, True),
         (TouchKind.FS_DELETE, "name.txt", How.MOVE, False),
         (TouchKind.FS_WRITE, "docs/name.txt", How.PLAIN, True),
     ]

@@ -314,7 +314,10 @@ async def test_a_dry_run_shows_all_and_writes_nothing(desk: Desk) -> None:
     assert [(touch.kind, touch.how) for touch in desk.touches] == [(TouchKind.FS_READ, How.PLAIN)]
     assert (desk.bytes("f"), desk.changes, answer.data.written) == (b"a\n", [], False)
     real = await desk.call(edit_file, path="f", edits=[edit("a", "b")])
-    assert [(touch.kind, touch.how) for touch in desk.touches] == [(TouchKind.FS_WRITE, How.EDIT)]
+    assert [(touch.kind, touch.how) for touch in desk.touches] == [
+        (TouchKind.FS_READ, How.PLAIN),
+        (TouchKind.FS_WRITE, How.EDIT),
+    ]
     assert (real.data.diff, real.data.sha256_after) == (answer.data.diff, answer.data.sha256_after)
 
 

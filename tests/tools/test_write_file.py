@@ -217,11 +217,12 @@ async def test_half_a_character_is_refused(desk: Desk) -> None:
 
 
 async def test_what_a_write_will_touch_depends_on_its_mode(desk: Desk) -> None:
-    """Creating and overwriting replace, appending edits."""
+    """Creating and overwriting replace, appending edits; where the diff shows the old text, it is read, too."""
     for mode, how in (("create", How.REPLACE), ("overwrite", How.REPLACE), ("append", How.EDIT)):
         parsed, _ = write_file.parse({"path": "f", "content": "", "mode": mode})
-        (touch,) = write_file.touches(parsed)
+        *reads, touch = write_file.touches(parsed)
         assert (touch.kind, touch.target, touch.how) == (TouchKind.FS_WRITE, "f", how)
+        assert [(read.kind, read.target) for read in reads] == [(TouchKind.FS_READ, "f")] * (mode != "create")
 
 
 async def test_the_preview_is_the_diff_and_fails_where_the_call_would(desk: Desk) -> None:

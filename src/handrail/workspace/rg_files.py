@@ -13,12 +13,13 @@ _FEW = 8  # names of one folder that are cheaper to look up one by one than by r
 
 
 class Names:
-    """Takes up NUL-ended names until there are enough."""
+    """Takes up NUL-ended names until there are enough; with `open_folder` only those that really are there."""
 
-    def __init__(self, keeper: Keeper, *, limit: int, after: str = "") -> None:
+    def __init__(self, keeper: Keeper, *, limit: int, after: str = "", open_folder: OpenFolder | None = None) -> None:
         self.found: list[str] = []
         self.more = False
         self._keeper = keeper
+        self._open_folder = open_folder
         self._limit = limit
         self._after = order(os.fsencode(after))
         self._rest = b""
@@ -29,11 +30,17 @@ class Names:
         names = os.fsdecode(whole).split("\0")
         if self._after:
             names = [name for name in names if order(os.fsencode(name)) > self._after]
-        self.found += self._keeper.keeps(names)
+        kept = self._keeper.keeps(names)
+        self.found += kept if self._open_folder is None else really_there(kept, self._open_folder)
         if len(self.found) > self._limit:
             del self.found[self._limit :]
             self.more = True
         return self.more
+
+    @property
+    def progress(self) -> float:
+        """How much of what is wanted has been found, from 0 to 1."""
+        return len(self.found) / self._limit
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from handrail.policy.patterns import excluded
 from handrail.queries import Hit, TextFound, TextQuery
@@ -28,15 +29,14 @@ def order(path: bytes) -> bytes:
 class Keeper:
     """Decides entry by entry which paths may be named at all."""
 
-    def __init__(self, place: Place, exclusions: Sequence[Exclusion], fits: re.Pattern[str] | None, hidden: bool):
+    def __init__(self, place: Place, exclusions: tuple[Exclusion, ...], fits: re.Pattern[str] | None, hidden: bool):
         self._base = f"{place.path}/" if place.path else ""
         self._root = place.root
         self._whole = f"{place.root.path}/{self._base}"
-        ours = [item for item in exclusions if not item.root or item.root == place.root.name]
-        self._exclusions = [(_fixed_part(item), item) for item in ours]
-        self._all = ours
         self._fits = fits
         self._hidden = hidden
+        self._all = exclusions
+        self._told_by = _told_by(exclusions, place.root.name, hidden or "/." in f"/{self._base}")
 
     def keeps(self, paths: Iterable[str]) -> list[str]:
         """Give the paths that are wanted and not excluded, in the same order."""
@@ -44,25 +44,34 @@ class Keeper:
         if self._fits is not None:
             fits = self._fits.fullmatch
             wanted = [path for path in wanted if fits(path)]
-        if not self._hidden:
-            wanted = [path for path in wanted if path[0] != "." and "/." not in path]
-        near = self._near(wanted)
-        if not near:
+        if not wanted:
             return wanted
-        return [path for path in wanted if excluded(near, self._root, self._base + path) is None]
+        # One look at all of them together: most often there is nothing to take out.
+        together = "\n".join(["", *wanted])
+        if not self._hidden and ("/." in together or "\n." in together):
+            wanted = [path for path in wanted if path[0] != "." and "/." not in path]
+        near = self._near(self._whole + together)
+        return [path for path in wanted if excluded(near, self._root, self._base + path) is None] if near else wanted
 
-    def _near(self, paths: list[str]) -> list[Exclusion]:
-        """The exclusions that could cover one of the paths: a quick look at all of them at once, never a wrong no."""
-        text = "\n".join([self._whole, *paths])
-        if not text.isascii():
+    def _near(self, together: str) -> Sequence[Exclusion]:
+        """The exclusions that could cover one of the paths; never a wrong no."""
+        if not together.isascii():
             return self._all  # case folding beyond ASCII is left to the exact check
-        text = text.lower()
-        return [item for fixed, item in self._exclusions if fixed in text]
+        together = together.lower()
+        return [item for fixed, item in self._told_by if fixed in together]
 
 
-def _fixed_part(item: Exclusion) -> str:
-    """The longest text that every path covered by an exclusion holds, in lower case."""
-    return max(_LITERAL.findall(_CLASS.sub("*", item.pattern)), key=len, default="").lower()
+@lru_cache(maxsize=64)
+def _told_by(exclusions: tuple[Exclusion, ...], root: str, hidden: bool) -> list[tuple[str, Exclusion]]:
+    """The text that every path covered by an exclusion holds, in lower case, for those that can cover anything."""
+    ours = [item for item in exclusions if not item.root or item.root == root]
+    if not hidden:
+        ours = [item for item in ours if item.pattern.startswith("//") or "/." not in f"/{item.pattern}"]
+    return [(_fixed_part(item.pattern), item) for item in ours]
+
+
+def _fixed_part(pattern: str) -> str:
+    return max(_LITERAL.findall(_CLASS.sub("*", pattern)), key=len, default="").lower()
 
 
 class Lines:
@@ -111,6 +120,11 @@ class Lines:
                 self._in_file += 1
         self._rest = data[end:]
         return False
+
+    @property
+    def progress(self) -> float:
+        """How much of what is wanted has been found, from 0 to 1."""
+        return self._matches / self._query.limit
 
     def close(self) -> None:
         """Take up the last words and let the open file go."""

@@ -57,11 +57,14 @@ def run(
     argv: Sequence[str],
     feed: Callable[[bytes], bool],
     *,
-    until: float,
+    until: Callable[[], float],
     brake: Brake,
     inherit: Sequence[int] = (),
 ) -> End:
-    """Run rg and feed what it prints until that is enough (`feed` says True), it ends, or the clock passes `until`."""
+    """Run rg and feed what it prints until that is enough (`feed` says True), it ends, or its time is up.
+
+    `until` gives the end of that time by the monotonic clock; it may put it off as it sees how things go.
+    """
     messages = os.memfd_create("rg")
     reading, writing = os.pipe()
     try:
@@ -103,12 +106,12 @@ def _start(ground: Ground, argv: Sequence[str], stdout: int, stderr: int, inheri
             os.close(rules)
 
 
-def _read(fd: int, feed: Callable[[bytes], bool], until: float, brake: Brake) -> tuple[bool, bool]:
+def _read(fd: int, feed: Callable[[bytes], bool], until: Callable[[], float], brake: Brake) -> tuple[bool, bool]:
     """Give (finished, late)."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     while not brake.pulled:
-        left = until - time.monotonic()
+        left = until() - time.monotonic()
         if left <= 0:
             return False, True
         if not poll.poll(min(left * 1000, _LOOK_AROUND_MS)):

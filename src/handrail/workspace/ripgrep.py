@@ -2,9 +2,6 @@
 
 Its walk is fast and can be raced, so it is trusted with nothing: Landlock keeps it inside the root, exclusions are
 applied again to every path it names, and what is shown comes from handles that follow no link.
-
-Sorting costs ripgrep its threads. So a sorted run gets a head start, in which a common pattern fills its page; then
-a parallel run finds all there is of a rare one; a sorted run to the end is for what is neither.
 """
 
 from __future__ import annotations
@@ -16,9 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from handrail.errors import Code, Problem
 from handrail.queries import FileQuery, FilesFound, TextFound, TextQuery
 from handrail.sandbox import landlock
 from handrail.words import Exclusion, Place, PlaceKind
@@ -28,7 +24,8 @@ from handrail.workspace.files import WorkspaceFiles
 from handrail.workspace.rg_arguments import of_names, of_text, of_walk
 from handrail.workspace.rg_files import Names, folders_of, ranked, really_there, sorted_names
 from handrail.workspace.rg_output import Keeper, Lines, order, sorted_lines
-from handrail.workspace.rg_process import End, Ground, find_program, run
+from handrail.workspace.rg_process import Ground, find_program
+from handrail.workspace.rg_runs import Flood, Runs, unreadable
 from handrail.workspace.threads import Brake
 
 HEAD_START_SECONDS = 0.008
@@ -37,23 +34,8 @@ MAX_LISTED = 200_000  # names taken up where all of them are needed
 _FLOOD_BYTES = 1 << 20  # of unsorted lines that are kept before a sorted run is the better way
 _BATCH = 128  # files handed to one run as descriptors
 _FEW_FOUND = 20  # so few that what ignore rules keep back is worth counting
-_UNREADABLE = re.compile(r"^rg: .*\(os error \d+\)$", re.MULTILINE)
-_NOTHING_SEARCHED = re.compile(r"(?s)(?:rg: )?No files were searched.*")  # said of filters that fit no file
 
 T = TypeVar("T")
-
-
-class Sink(Protocol):
-    """Takes up what ripgrep prints."""
-
-    def feed(self, data: bytes) -> bool:
-        """Take bytes; True when there is enough."""
-
-    def close(self) -> None:
-        """Take up the last words."""
-
-
-S = TypeVar("S", bound=Sink)
 
 
 class Ripgrep:
@@ -107,7 +89,9 @@ class BoundSearcher:
 class Search:
     """One search, in its thread."""
 
-    __slots__ = ("_brake", "_deadline", "_excluded", "_folder", "_ground", "_place", "_ripgrep")
+    __slots__ = ("_brake", "_excluded", "_folder", "_place", "_ripgrep", "_runs", "_seconds")
+
+    _runs: Runs
 
     def __init__(
         self, ripgrep: Ripgrep, place: Place, excluded: tuple[Exclusion, ...], seconds: float, brake: Brake
@@ -115,14 +99,14 @@ class Search:
         self._ripgrep = ripgrep
         self._place = place
         self._excluded = excluded
-        self._deadline = seconds  # from when the thread begins
+        self._seconds = seconds
         self._brake = brake
         self._folder = -1  # the place, or for a file its root
 
     def do(self, work: Callable[[Search], T]) -> T:
         """Open the place, work, and let it go."""
-        self._deadline += time.monotonic()
-        access, place = self._ripgrep.access, self._place
+        ripgrep, place, deadline = self._ripgrep, self._place, time.monotonic() + self._seconds
+        access = ripgrep.access
         root = access.roots.handle(place.root)
         is_file = place.kind is PlaceKind.FILE
         try:
@@ -130,7 +114,8 @@ class Search:
         except OSError as error:
             raise problem_of(error, place, "searched") from None
         try:
-            self._ground = Ground(self._ripgrep.program or find_program(), root, self._folder, self._ripgrep.confined)
+            ground = Ground(ripgrep.program or find_program(), root, self._folder, ripgrep.confined)
+            self._runs = Runs(ground, deadline, ripgrep.head_start_seconds, self._brake)
             return work(self)
         finally:
             os.close(self._folder)
@@ -145,9 +130,9 @@ class Search:
         if query.sort != "path" or query.folders:
             return self._all_files(query, argv)
         keeper = self._keeper(query)
-        fresh = partial(Names, keeper, limit=query.limit, after=query.after)
-        names, _ = self._in_order(argv, (), fresh, sorted_names, MAX_LISTED * 64)
-        found = really_there(names.found, self._open_folder)
+        fresh = partial(Names, keeper, limit=query.limit, after=query.after, open_folder=self._open_folder)
+        names, _ = self._runs.in_order(argv, (), fresh, sorted_names, MAX_LISTED * 64)
+        found = names.found
         quick = time.monotonic() - began < self._ripgrep.count_seconds
         count = query.respect_ignore and not names.more and not query.after and len(found) <= _FEW_FOUND and quick
         return FilesFound(
@@ -161,7 +146,7 @@ class Search:
         everything = Keeper(self._place, self._excluded, None, query.hidden)
         keeper = everything if query.folders else self._keeper(query)
         names = Names(keeper, limit=MAX_LISTED)
-        self._checked(self._run(argv, names.feed, self._deadline))
+        self._runs.checked(self._runs.run(argv, names.feed))
         paths = names.found
         if query.folders:
             deep = query.depth or len(paths)
@@ -182,7 +167,8 @@ class Search:
         freely = replace(query, respect_ignore=False)
         argv = [*of_walk(self._place, freely, self._excluded), *of_names(), *(["--glob=!.git"] * freely.hidden)]
         names = Names(self._keeper(query), limit=MAX_LISTED)
-        end = self._run(argv, names.feed, min(self._deadline, time.monotonic() + self._ripgrep.count_seconds))
+        until = time.monotonic() + self._ripgrep.count_seconds
+        end = self._runs.run(argv, names.feed, until=lambda: until)
         return max(0, len(names.found) - shown) if end.finished else None
 
     # ── text ─────────────────────────────────────────────────────────────────────────────────
@@ -195,10 +181,10 @@ class Search:
             return self._matching_files(query)
         keeper = self._keeper(query)
         argv = [*of_text(query, query.mode), *of_walk(self._place, query, self._excluded)]
-        lines, end = self._in_order(
+        lines, end = self._runs.in_order(
             argv, ("--", query.pattern), partial(Lines, query, keeper, self._open_file), sorted_lines, _FLOOD_BYTES
         )
-        return lines.result(unreadable=_unreadable(end))
+        return lines.result(unreadable=unreadable(end))
 
     def _in_one_file(self, query: TextQuery) -> TextFound:
         fd = self._opened_place()
@@ -216,10 +202,10 @@ class Search:
             only = (f"/proc/self/fd/{fd}".encode(), "")
             lines = Lines(query, self._keeper(query), lambda _path: os.dup(fd), only)
             try:
-                end = self._checked(self._run(argv, lines.feed, self._deadline, [fd]))
+                end = self._runs.checked(self._runs.run(argv, lines.feed, [fd]))
             finally:
                 lines.close()
-            return lines.result(unreadable=_unreadable(end))
+            return lines.result(unreadable=unreadable(end))
         finally:
             os.close(fd)
 
@@ -240,7 +226,7 @@ class Search:
         limit = min(query.limit, query.max_files or query.limit)
         after = "" if query.after is None else query.after[0]
         fresh = partial(Names, keeper, limit=limit, after=after)
-        names, _ = self._in_order(argv, ("--", query.pattern), fresh, sorted_names, _FLOOD_BYTES)
+        names, _ = self._runs.in_order(argv, ("--", query.pattern), fresh, sorted_names, _FLOOD_BYTES)
         counts: list[tuple[str, int]] = []
         for start in range(0, len(names.found), _BATCH):
             counts += self._judged(query, names.found[start : start + _BATCH])
@@ -265,57 +251,10 @@ class Search:
 
     def _counted(self, argv: list[str], fds: list[int]) -> list[tuple[int, int]]:
         """Give descriptor and number of matching lines (1 where only files are asked for)."""
-        flood = _Flood(_FLOOD_BYTES)
-        self._checked(self._run(argv, flood.feed, self._deadline, fds))
+        flood = Flood(_FLOOD_BYTES)
+        self._runs.checked(self._runs.run(argv, flood.feed, fds))
         found = re.findall(rb"/proc/self/fd/(\d+)\0(?:(\d+)\n)?", flood.data)
         return [(int(fd), int(count or 1)) for fd, count in found]
-
-    # ── runs ─────────────────────────────────────────────────────────────────────────────────
-
-    def _in_order(
-        self,
-        argv: list[str],
-        tail: tuple[str, ...],
-        fresh: Callable[[], S],
-        sort: Callable[[bytes], bytes],
-        flood_bytes: int,
-    ) -> tuple[S, End]:
-        """Feed a sink in the order of paths, by the quickest way there is."""
-        in_order = [*argv, "--sort=path", *tail]
-        soon = min(self._deadline, time.monotonic() + self._ripgrep.head_start_seconds)
-        sink = fresh()
-        end = self._fed(in_order, sink, soon)
-        if not end.late:
-            return sink, self._checked(end)
-        flood = _Flood(flood_bytes)
-        end = self._checked(self._fed([*argv, *tail], flood, self._deadline))
-        sink = fresh()
-        if end.finished:
-            sink.feed(sort(flood.data))
-            sink.close()
-            return sink, end
-        return sink, self._checked(self._fed(in_order, sink, self._deadline))
-
-    def _fed(self, argv: list[str], sink: Sink, until: float) -> End:
-        try:
-            return self._run(argv, sink.feed, until)
-        finally:
-            sink.close()
-
-    def _run(self, argv: Sequence[str], feed: Callable[[bytes], bool], until: float, fds: Sequence[int] = ()) -> End:
-        return run(self._ground, argv, feed, until=until, brake=self._brake, inherit=fds)
-
-    def _checked(self, end: End) -> End:
-        """Raise what a run's end means for the caller."""
-        if end.late:
-            text = (
-                "The search took too long and was stopped; search below a smaller `path`, or name a `glob` or `type`."
-            )
-            raise Problem(Code.TIMEOUT, text)
-        told = _NOTHING_SEARCHED.sub("", _UNREADABLE.sub("", end.messages)).strip()
-        if end.code == 2 and told:
-            raise Problem(Code.INVALID_ARGS, told.removeprefix("rg: "))
-        return end
 
     # ── handles ──────────────────────────────────────────────────────────────────────────────
 
@@ -327,30 +266,6 @@ class Search:
 
     def _open_folder(self, path: str) -> int:
         return self._ripgrep.access.open_beneath(self._folder, path, FOLDER, 0)
-
-
-class _Flood:
-    """Keeps what is printed, as long as it is not too much."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._parts: list[bytes] = []
-        self._left = max_bytes
-
-    @property
-    def data(self) -> bytes:
-        return b"".join(self._parts)
-
-    def feed(self, data: bytes) -> bool:
-        self._parts.append(data)
-        self._left -= len(data)
-        return self._left < 0
-
-    def close(self) -> None:
-        """Nothing is held open."""
-
-
-def _unreadable(end: End) -> int:
-    return len(_UNREADABLE.findall(end.messages))
 
 
 @contextmanager

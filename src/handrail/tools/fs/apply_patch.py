@@ -79,8 +79,10 @@ def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:
 
 def _stated(patches: list[FilePatch], dry_run: bool) -> Iterator[Touch]:
     for item in patches:
-        if dry_run:
+        if dry_run or item.operation != "add":  # the diff shows what the file held
             yield Touch(TouchKind.FS_READ, item.path)
+        if dry_run:
+            pass
         elif item.operation == "delete":
             yield Touch(TouchKind.FS_DELETE, item.path, follow=False)
         elif item.target is not None:

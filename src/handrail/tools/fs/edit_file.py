@@ -45,9 +45,9 @@ class _Plan:
 
 
 def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:
-    if args["dry_run"]:
-        return (Touch(TouchKind.FS_READ, args["path"]),)
-    return (Touch(TouchKind.FS_WRITE, args["path"], how=How.EDIT),)
+    # The diff, and what is said where nothing matches, show what the file holds.
+    reads = Touch(TouchKind.FS_READ, args["path"])
+    return (reads,) if args["dry_run"] else (reads, Touch(TouchKind.FS_WRITE, args["path"], how=How.EDIT))
 
 
 async def _preview(files: Workspace, secrets: Secrets, limits: Limits, path: Place, **args: Any) -> str:

@@ -45,7 +45,9 @@ class _Plan:
 
 def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:
     how = How.EDIT if args["mode"] == "append" else How.REPLACE
-    return (Touch(TouchKind.FS_WRITE, args["path"], how=how),)
+    writes = Touch(TouchKind.FS_WRITE, args["path"], how=how)
+    # The diff shows what the file held.
+    return (writes,) if args["mode"] == "create" else (Touch(TouchKind.FS_READ, args["path"]), writes)
 
 
 async def _preview(
@@ -61,7 +63,7 @@ async def _preview(
     return (await _plan(files, secrets, limits, path, content, mode, expected_sha256)).diff
 
 
-@tool(risk="high", touches=_touches, permissions=("fs.write",), preview=_preview)
+@tool(risk="high", touches=_touches, permissions=("fs.read", "fs.write"), preview=_preview)
 async def write_file(
     files: Workspace,
     secrets: Secrets,

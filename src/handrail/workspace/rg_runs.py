@@ -1,0 +1,131 @@
+"""Runs of ripgrep put together so that a caller gets things in the order of paths as soon as can be.
+
+Sorting costs ripgrep its threads. So a sorted run gets a head start, in which a common pattern fills its page; then
+a parallel run finds all there is of a rare one; a sorted run to the end is for what is neither.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from handrail.errors import Code, Problem
+from handrail.workspace.rg_process import End, Ground, run
+from handrail.workspace.threads import Brake
+
+_PATIENCE = 20  # how many head starts a run gets that finds all that is wanted in that time
+_UNREADABLE = re.compile(r"^rg: .*\(os error \d+\)$", re.MULTILINE)
+_NOTHING_SEARCHED = re.compile(r"(?s)(?:rg: )?No files were searched.*")  # said of filters that fit no file
+
+
+class Sink(Protocol):
+    """Takes up what ripgrep prints."""
+
+    @property
+    def progress(self) -> float:
+        """How much of what is wanted has been found, from 0 to 1."""
+
+    def feed(self, data: bytes) -> bool:
+        """Take bytes; True when there is enough."""
+
+    def close(self) -> None:
+        """Take up the last words."""
+
+
+S = TypeVar("S", bound=Sink)
+
+
+class Runs:
+    """The runs of one search: where they stand and when their time is up."""
+
+    def __init__(self, ground: Ground, deadline: float, head_start_seconds: float, brake: Brake) -> None:
+        self._ground = ground
+        self._deadline = deadline
+        self._head_start = head_start_seconds
+        self._brake = brake
+
+    def in_order(
+        self,
+        argv: list[str],
+        tail: tuple[str, ...],
+        fresh: Callable[[], S],
+        sort: Callable[[bytes], bytes],
+        flood_bytes: int,
+    ) -> tuple[S, End]:
+        """Feed a sink in the order of paths, by the quickest way there is."""
+        in_order = [*argv, "--sort=path", *tail]
+        began, sink = time.monotonic(), fresh()
+
+        def patience() -> float:
+            """The head start, and more of it for a run that gets on."""
+            seconds = self._head_start * (1 + _PATIENCE * sink.progress)
+            return min(self._deadline, began + seconds)
+
+        end = self._fed(in_order, sink, patience)
+        if not end.late:
+            return sink, self.checked(end)
+        flood = Flood(flood_bytes)
+        end = self.checked(self._fed([*argv, *tail], flood))
+        sink = fresh()
+        if end.finished:
+            sink.feed(sort(flood.data))
+            sink.close()
+            return sink, end
+        return sink, self.checked(self._fed(in_order, sink))
+
+    def _fed(self, argv: list[str], sink: Sink, until: Callable[[], float] | None = None) -> End:
+        try:
+            return self.run(argv, sink.feed, until=until)
+        finally:
+            sink.close()
+
+    def run(
+        self,
+        argv: Sequence[str],
+        feed: Callable[[bytes], bool],
+        fds: Sequence[int] = (),
+        until: Callable[[], float] | None = None,
+    ) -> End:
+        until = until or (lambda: self._deadline)
+        return run(self._ground, argv, feed, until=until, brake=self._brake, inherit=fds)
+
+    def checked(self, end: End) -> End:
+        """Raise what a run's end means for the caller."""
+        if end.late:
+            text = (
+                "The search took too long and was stopped; search below a smaller `path`, or name a `glob` or `type`."
+            )
+            raise Problem(Code.TIMEOUT, text)
+        told = _NOTHING_SEARCHED.sub("", _UNREADABLE.sub("", end.messages)).strip()
+        if end.code == 2 and told:
+            raise Problem(Code.INVALID_ARGS, told.removeprefix("rg: "))
+        return end
+
+
+class Flood:
+    """Keeps what is printed, as long as it is not too much."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._parts: list[bytes] = []
+        self._left = max_bytes
+
+    progress = 0.0
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(self._parts)
+
+    def feed(self, data: bytes) -> bool:
+        self._parts.append(data)
+        self._left -= len(data)
+        return self._left < 0
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def unreadable(end: End) -> int:
+    """How many files a run could not read."""
+    return len(_UNREADABLE.findall(end.messages))
