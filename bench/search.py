@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from handrail.output.redact import Redactor
+from handrail.output.redact import Redactor, has_hyperscan
 from handrail.policy.builtin import KEY_MATERIAL
 from handrail.ports import Limits
 from handrail.queries import FileQuery, TextQuery
@@ -125,7 +125,7 @@ def caller(files: WorkspaceFiles) -> Callable[..., Call]:
     ports = {
         "searcher": Ripgrep(files).bind(EXCLUDED),
         "files": files.bind("bench", EXCLUDED),
-        "secrets": Redactor(),
+        "secrets": Redactor(engine="fast" if has_hyperscan() else "plain"),
         "limits": Limits(max_output_bytes=1 << 20),
     }
 

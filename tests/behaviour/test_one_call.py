@@ -378,8 +378,9 @@ async def test_a_folder_is_judged_where_it_will_lie_after_a_move(opens: Any, wor
     (work / "plain" / "hooks" / "pre-commit").write_text("#!/bin/sh\n")
     (work / "a.txt").write_text("x")
     config = {"rules": [{"effect": "deny", "touch": "fs.delete", "target": "**/*.lock"}]}
-    async with opens(enable=("fs",), config=config) as runtime:
+    async with opens(enable=("fs",)) as runtime:
         hook = await runtime.call("move_path", {"source": "plain", "target": ".git/modules/plain"})
+    async with opens(enable=("fs",), config=config) as runtime:
         file = await runtime.call("move_path", {"source": "a.txt", "target": "b.txt"})
     assert hook.error.code == "PATH_PROTECTED"
     assert (work / "plain" / "hooks" / "pre-commit").exists()

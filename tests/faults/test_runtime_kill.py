@@ -58,9 +58,9 @@ def calls_of(number: int) -> list[tuple[str, dict[str, Any]]]:
 
 
 class Killed:
-    """What a killed process had told."""
+    """What a killed process had told; killed some moments after it told so many lines, however busy the machine is."""
 
-    def __init__(self, folder: Path, run: str, first: int, seconds: float) -> None:
+    def __init__(self, folder: Path, run: str, first: int, lines_first: int, seconds: float) -> None:
         argv = [sys.executable, __file__, str(folder), run, str(first)]
         told, started = b"", False
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
@@ -72,12 +72,12 @@ class Killed:
                     told += (chunk := os.read(child.stdout.fileno(), 1 << 16))
                     if not chunk:
                         break
-                    if not started:
-                        # Starting takes most of the time; the kill comes at a random point of the work.
+                    if not started and told.count(b"\n") >= lines_first:
                         started, until = True, time.monotonic() + seconds
             child.send_signal(signal.SIGKILL)
             told += child.stdout.read()
             assert child.wait() == -signal.SIGKILL, child.stderr.read().decode()
+        assert started, "the process did not get to work"
         lines = [json.loads(line) for line in told.splitlines() if line.endswith(b"}")]
         self.acknowledged = {line["key"]: line for line in lines if line["kind"] == "end"}
         begun = [line["key"] for line in lines if line["kind"] == "begin"]
@@ -146,7 +146,8 @@ async def test_no_kill_loses_tears_or_repeats_anything(work: Path) -> None:
     choose, happened = random.Random(7), Counter[str]()
     for number in range(KILLS):
         run = f"killed-{number // 10}"
-        killed = await asyncio.to_thread(Killed, work, run, 1000 * (number + 1), choose.uniform(0.0, 0.12))
+        moment = choose.randrange(1, 20), choose.choice([0.0, 0.001, 0.003, 0.01, 0.02])
+        killed = await asyncio.to_thread(Killed, work, run, 1000 * (number + 1), *moment)
         happened["kills"] += 1
         happened["acknowledged"] += len(killed.acknowledged)
         await check(work, run, killed, happened)

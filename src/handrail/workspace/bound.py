@@ -126,7 +126,7 @@ class BoundFiles:
         """Put `data` there atomically and durably, keeping mode bits and a pre-image; STALE_FILE and no change
         where something else than `expected_sha256` is found, also at the very moment of replacing."""
         refuse_read_only(place)
-        order = writing.Order(data, expected_sha256, mkdirs, exclusive, ours=self._changed(place))
+        order = writing.Order(data, expected_sha256, mkdirs, exclusive, ours=self._changed)
         brake = Brake()
 
         def record(change: Change) -> None:
@@ -207,8 +207,6 @@ class BoundFiles:
         self.saw_whole = {**(self.saw_whole or {}), shown: sha256}
 
     def _changed(self, place: Place) -> bool:
-        if place.kind is not PlaceKind.MISSING or not self.changes:
-            return False
         shown = place.shown
         return any(change.path == shown for change in self.changes)
 

@@ -44,7 +44,7 @@ def _put_back(access: Access, place: Place, change: Change, data: bytes | None, 
         text = f"What stood at {place.shown} was not kept, so it cannot be put back."
         raise Problem(Code.NOT_FOUND, text, path=place.shown)
     expected = change.after if change.op == "replace" else ""
-    write(Writing(access, place, Order(data, expected, mode=change.mode, ours=True), record, brake))
+    write(Writing(access, place, Order(data, expected, mode=change.mode, ours=lambda _: True), record, brake))
 
 
 def _link_again(access: Access, place: Place, change: Change, record: Record, brake: Brake) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from handrail.errors import Code, Problem
@@ -45,7 +46,7 @@ class Order:
     mkdirs: bool = True
     exclusive: bool = False
     mode: int | None = None  # of a file that is made anew
-    ours: bool = False  # this call put there what stands there
+    ours: Callable[[Place], bool] = lambda _: False  # whether this call put there what stands there
 
 
 class Writing:
@@ -185,7 +186,7 @@ def _check(place: Place, order: Order, standing: Standing | None) -> None:
         return
     if order.exclusive:
         raise Problem(Code.ALREADY_EXISTS, f"{shown} exists already.", path=shown, sha256=standing.sha256)
-    if place.kind is PlaceKind.MISSING and not order.ours:
+    if place.kind is PlaceKind.MISSING and not order.ours(place):
         raise stale(place, "it did not exist when this call was judged, and exists now", standing.sha256)
     if order.expected_sha256 is not None and order.expected_sha256 != standing.sha256:
         why = "something is there already" if order.expected_sha256 == "" else "its content is another one"
