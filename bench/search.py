@@ -17,11 +17,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from handrail.output.redact import Redactor, has_hyperscan
+from handrail.catalog import Tool
+from handrail.output.engines import has_hyperscan
+from handrail.output.redact import Redactor
 from handrail.policy.builtin import KEY_MATERIAL
 from handrail.ports import Limits
 from handrail.queries import FileQuery, TextQuery
-from handrail.tool import Tool
 from handrail.tools.search.find_files import find_files
 from handrail.tools.search.grep import grep
 from handrail.words import Exclusion, Root

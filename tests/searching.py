@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from handrail.catalog import Tool
 from handrail.output.redact import Redactor
 from handrail.ports import Limits
-from handrail.tool import Tool
 from handrail.words import Answer, Exclusion, Root
 from handrail.workspace.beneath import OpenerName
 from handrail.workspace.files import WorkspaceFiles

@@ -9,6 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from handrail.catalog import (
+        Deletes,
+        DeletesBelow,
+        Edits,
+        Reaches,
+        Reads,
+        ReadsBelow,
+        ReadsItself,
+        Runs,
+        Tool,
+        Writes,
+        at,
+        tool,
+    )
     from handrail.errors import Code, Fault, Misuse, Problem, RunFault, SettingsFault
     from handrail.ports import (
         Approver,
@@ -25,20 +39,6 @@ if TYPE_CHECKING:
     )
     from handrail.runtime import Explanation, Runtime
     from handrail.settings import preset
-    from handrail.tool import (
-        Deletes,
-        DeletesBelow,
-        Edits,
-        Reaches,
-        Reads,
-        ReadsBelow,
-        ReadsItself,
-        Runs,
-        Tool,
-        Writes,
-        at,
-        tool,
-    )
     from handrail.words import (
         Answer,
         Call,
@@ -76,7 +76,7 @@ _HOMES = {
     ),
     "runtime": ("Explanation", "Runtime"),
     "settings": ("preset",),
-    "tool": (
+    "catalog": (
         "Deletes",
         "DeletesBelow",
         "Edits",

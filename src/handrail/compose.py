@@ -15,9 +15,10 @@ import orjson
 from uuid_utils import uuid7
 
 from handrail import ports
-from handrail.asking import canonical
+from handrail.catalog import Catalog, Tool
 from handrail.errors import Misuse
-from handrail.finish import Finisher
+from handrail.gates.asking import canonical
+from handrail.gates.finish import Finisher
 from handrail.kernel import Kernel, Parts
 from handrail.limits import Bounds as LimitBounds
 from handrail.limits import Limits
@@ -35,7 +36,6 @@ from handrail.store.ledger import SqliteLedger
 from handrail.store.outcomes import Outcomes
 from handrail.store.screen import JournaledScreen
 from handrail.store.spill import FileSpill
-from handrail.tool import Catalog, Tool
 from handrail.tools import builtin
 from handrail.words import Mode, Root
 from handrail.workspace.files import WorkspaceFiles

@@ -16,19 +16,31 @@ from typing import Any
 import orjson
 from uuid_utils import uuid7
 
-from handrail import asking, record
-from handrail.approving import Approving
-from handrail.desks import Desks
+from handrail.catalog import Catalog, Tool
 from handrail.errors import Code, Misuse, Problem
-from handrail.finish import Finisher
+from handrail.gates import asking, record
+from handrail.gates.approving import Approving
+from handrail.gates.desks import Desks
+from handrail.gates.finish import Finisher
+from handrail.gates.reading import Reader
+from handrail.gates.step import (
+    FILES,
+    Judged,
+    Rest,
+    Step,
+    arm,
+    carried,
+    denial,
+    disarm,
+    effect_of,
+    internal,
+    system_problem,
+)
+from handrail.gates.writing import Writer
 from handrail.limits import Limits
 from handrail.policy import World, decide
 from handrail.ports import Approver, Clock, Files, Journal, Keys, Ledger, Work
-from handrail.reading import Reader
-from handrail.step import FILES, Judged, Rest, Step, arm, carried, denial, disarm, effect_of, internal, system_problem
-from handrail.tool import Catalog, Tool
 from handrail.words import Call, Decision, Grant, Json, Outcome, Place, PlaceKind, Touch, TouchKind, changes_world
-from handrail.writing import Writer
 
 log = logging.getLogger("handrail")
 

@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import Any
 
 from handrail import ports, undoing
+from handrail.catalog import Tool
 from handrail.compose import Composed, compose
 from handrail.errors import Misuse
+from handrail.gates.step import Step
 from handrail.kernel import Kernel
 from handrail.policy import World, decide
 from handrail.policy.enablement import enabled
-from handrail.step import Step
-from handrail.tool import Tool
 from handrail.words import Call, Json, Outcome, Touch, Verdict
 from handrail.worlds import Options
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from handrail import ports
-from handrail.asking import digest_of
+from handrail.catalog import Tool
+from handrail.gates.asking import digest_of
 from handrail.output.redact import Redactor
 from handrail.policy import ToolFacts, World
 from handrail.settings import Loaded, Settings, paths
 from handrail.store.folders import RunFolder
 from handrail.store.journal import FileJournal
-from handrail.tool import Tool
 from handrail.words import Mode, Risk, Root, Touch
 
 

@@ -1,7 +1,7 @@
 """A second process swaps links while the tools work: none is led outside of the root, or to what is protected in it.
 
-Each tool is attacked at a file and at its folder, both swapped with links to four victims: a folder outside, and `.env`,
-`.git/hooks` and `.ssh` inside. Policy, journal and approvals are all in place; a person says yes to everything.
+Each tool is attacked at a file and at its folder, both swapped with links to four victims: a folder outside, and
+`.env`, `.git/hooks` and `.ssh` inside. Policy, journal and approvals are all in place; a person says yes to everything.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("write_file", {"path": "{0}/dir/data.txt", "content": "harmless\n", "mode": "append"}),
         ("write_file", {"path": "{0}/dir/new-{1}", "content": "harmless\n"}),
     ],
-    "edit_file": [("edit_file", {"path": "{0}/dir/data.txt", "edits": [{"old": "line", "new": "LINE", "match": "all"}]}),
+    "edit_file": [("edit_file", {"path": "{0}/dir/data.txt", "edits": [{"old": "line", "new": "L", "match": "all"}]}),
                   ("edit_file", {"path": "{0}/dir/data.txt", "edits": [{"old": "harmless", "new": "harmless!"}]})],
     "apply_patch": [("apply_patch", {"patch": PATCH}), ("apply_patch", {"patch": ADD})],
     "move_path": [

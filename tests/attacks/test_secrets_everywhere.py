@@ -1,7 +1,7 @@
 """Secrets planted wherever a call can meet them: none is left in what the runtime says or keeps.
 
 Looked through are outcomes, journal, logs, spilled output, stored outcomes, run.json, grants, the terminal and the log.
-Left out, as documented: pre-images in the archive, and the ledger, which holds raw arguments until a request is answered.
+Left out, as documented: pre-images in the archive, and the ledger, which holds raw arguments until it is answered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from handrail.output.redact import Redactor
 from handrail.settings import paths
 from handrail.store import databases
 from handrail.testing import ScriptedApprover
-from handrail.tool import tool
+from handrail.catalog import tool
 from handrail.words import Evidence, Truncation
 
 TOKEN = 'zK4+mN/8"pQ\\2=rT6&wXo9'  # spelled differently in JSON, in a URL and plainly
@@ -57,7 +57,8 @@ def spellings(secret: str) -> dict[str, str]:
 def embedded(secret: str) -> dict[str, str]:
     """The forms as they come in real text: base64 inside a longer value."""
     whole = {
-        f"base64-{before}": base64.b64encode(b"user:"[:before] + secret.encode() + b":x").decode() for before in range(3)
+        f"base64-{before}": base64.b64encode(b"user:"[:before] + secret.encode() + b":x").decode()
+        for before in range(3)
     }
     return {**spellings(secret), **whole}
 
@@ -159,7 +160,9 @@ async def leaks_aside(how: str) -> Answer[int]:
 async def fails(how: str) -> int:
     """Fail with a secret in the message."""
     if how == "problem":
-        raise Problem(Code.NOT_FOUND, f"no {PASSWORD}", next_call={"tool": PASSWORD, "args": {PASSWORD: TOKEN}}, at=TOKEN)
+        raise Problem(
+            Code.NOT_FOUND, f"no {PASSWORD}", next_call={"tool": PASSWORD, "args": {PASSWORD: TOKEN}}, at=TOKEN
+        )
     if how == "system":
         raise FileNotFoundError(2, "No such file", f"/x/{PASSWORD}")
     if how == "chained":
@@ -362,7 +365,10 @@ async def test_no_secret_in_a_file_or_folder_name_is_shown(watch: Watch, work: P
         ("fails", {"how": "chained"}),
         ("fails", {"how": "result"}),
         ("fails", {"how": "bug"}),
-        *(("leaks_aside", {"how": how}) for how in ("summary", "warnings", "commands", "evidence", "cursor", "content")),
+        *(
+            ("leaks_aside", {"how": how})
+            for how in ("summary", "warnings", "commands", "evidence", "cursor", "content")
+        ),
     ],
 )
 async def test_no_argument_error_or_aside_gives_a_secret_away(watch: Watch, name: str, args: dict[str, Any]) -> None:

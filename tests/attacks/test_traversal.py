@@ -23,7 +23,7 @@ from handrail import Outcome, Runtime
 from handrail.errors import Code
 from handrail.store.reader import events, verify
 from handrail.testing import ScriptedApprover
-from handrail.tool import Tool
+from handrail.catalog import Tool
 from handrail.words import Status, TouchKind
 
 CANARY = "canary-6b1f09c2e7"
@@ -64,13 +64,17 @@ def _rows(base: Path) -> Iterator[Iterator[str] | list[str]]:
            for dots, slash, depth, target in itertools.product(DOTS, SLASHES, (1, 2, 3), out[:3])]  # fmt: skip
     yield [prefix + "../" * depth + target for prefix, depth, target in itertools.product(PREFIXES, range(8), out)]
     yield [prefix + "%2e%2e/" * depth + target for prefix, depth, target in itertools.product(PREFIXES, (1, 2), out)]
-    yield [below + "../" * depth + target
-           for below, depth, target in itertools.product(("a/b/c/", "link-in/", "a/self/" * 3, "no/"), range(12), out)]
+    yield [
+        below + "../" * depth + target
+        for below, depth, target in itertools.product(("a/b/c/", "link-in/", "a/self/" * 3, "no/"), range(12), out)
+    ]
     links = ("link-out", "link-up", "deep-link", "a/b/c/link-abs", "link-file", "a/loop", "a/b/link-proc", "link-more")
     tails = ("", "/", "/.", "/..", "/secret.txt", "/../secret.txt", "/work-more/secret.txt", f"{base}/secret.txt")
     yield [link + tail for link, tail in itertools.product(links, tails)]
     ends = (".", "..", " ", ". ", "/", "//", "/.", "\t", "\n", "\0", "%00", "::$DATA", "~", "*", "\u200b", "\udcff")
-    yield [f"{name}{end}" for name, end in itertools.product((".env", "../secret.txt", ".git/config", "file.txt"), ends)]
+    yield [
+        f"{name}{end}" for name, end in itertools.product((".env", "../secret.txt", ".git/config", "file.txt"), ends)
+    ]
     absolute = (f"{base}/secret.txt", f"{base}/work-more/secret.txt", f"{base}/work/../secret.txt", "/etc/hostname")
     yield [before + path for before, path in itertools.product(
         ("", "/", "//", "file:", "file://", "file://localhost", "/proc/self/root", "/proc/self/cwd/..", "~", "\\"),
@@ -79,7 +83,8 @@ def _rows(base: Path) -> Iterator[Iterator[str] | list[str]]:
     yield [text * length for text in ("n", "ü", "../", "a/../", "./", "/") for length in (256, 1366, 4096, 70_000)]
     yield ["a/" * length for length in (200, 5000, 70_000)]
     yield [f"a{chr(number)}b/../../secret.txt" for number in range(0x21)]
-    yield [".ENV", ".Env.local", "a/../.env", ".\u212aube/config", ".ssh/id_rsa", ".SSH/id_rsa", ".git/hooks/pre-commit",
+    yield [".ENV", ".Env.local", "a/../.env", ".\u212aube/config", ".ssh/id_rsa", ".SSH/id_rsa", ".git/hooks/x",
+           ".git/hooks/pre-commit",
            ".GIT/HOOKS/x", "a/.git/config", "\uff0essh/id_rsa", "handrail.toml", "HANDRAIL.toml"]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from handrail.store.reader import events
 from handrail.store.state import KeyRecord
-from handrail.tool import tool
+from handrail.catalog import tool
 
 
 def counting() -> tuple[Any, list[int]]:
@@ -86,7 +86,7 @@ async def test_replaying_still_needs_the_tool_to_be_allowed(opens: Any, work: Pa
 
 async def test_a_call_that_a_crash_cut_off_is_unknown_and_not_run_again(opens: Any) -> None:
     """Started, and no end on record: never guessed."""
-    from handrail.asking import digest_of
+    from handrail.gates.asking import digest_of
 
     count, ran = counting()
     async with opens(tools=[count], run_id="r") as runtime:

@@ -1,6 +1,6 @@
 """Files and lines far larger than what may be held in memory: read, hashed and searched within 100 MB.
 
-At scale 1 the file has 256 MB, from scale 20 on 1 GB; the line has 100 MB always. Memory is the peak of a child process,
+At scale 1 the file has 256 MB, from scale 20 on 1 GB; the line always has 100 MB. Memory is the peak of a child,
 less what the same child needs for a small file.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from handrail import Runtime
-from handrail.tool import tool
+from handrail.catalog import tool
 
 MB = 1 << 20
 MOST = 100 * MB
@@ -74,7 +74,9 @@ def test_a_call_on_a_large_file_takes_little_memory(large: Path, name: str, path
     """Less than 100 MB more than on a small one, and it gives an answer."""
     if path == "line.txt" and name == "read_file.offset":
         pytest.skip("there is one line")
-    small = measured(large, name, "small.txt") if name != "read_file.offset" else measured(large, "read_file", "small.txt")
+    small = (
+        measured(large, name, "small.txt") if name != "read_file.offset" else measured(large, "read_file", "small.txt")
+    )
     found = measured(large, name, path)
     assert found["ok"], found["content"]
     assert found["peak"] - small["peak"] < MOST

@@ -13,7 +13,7 @@ import pytest
 
 from handrail import Answer, Misuse, Place, Reads, Runtime, Touch, TouchKind, Workspace, Writes
 from handrail.store.reader import events
-from handrail.tool import tool
+from handrail.catalog import tool
 from handrail.words import Call, Status
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from handrail.settings.lint import Lint, lint
-from handrail.tool import Catalog, Reads, Writes, tool
+from handrail.catalog import Catalog, Reads, Writes, tool
 from settings_place import Place
 
 

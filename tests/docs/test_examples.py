@@ -32,10 +32,17 @@ def run(command: str, folder: Path, keep: Path) -> str:
     """Run a line in a shell that keeps its variables for the next."""
     script = f"set -a; . {keep} 2>/dev/null; set +a\n{command}\nstatus=$?; set | grep -E '^id=' > {keep}; exit $status"
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env=environment(), capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", script],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
     )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout + done.stderr
+    assert "Traceback" not in done.stdout, done.stdout
+    return done.stdout
 
 
 def commands(block: str) -> list[tuple[str, list[str]]]:
@@ -70,9 +77,14 @@ def test_the_examples_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None
             load(folder, config=tmp_path / "settings.toml", environment={})
         elif language == "python":
             done = subprocess.run(
-                [sys.executable, "-c", block], cwd=folder, env=environment(), capture_output=True, text=True, timeout=60,
+                [sys.executable, "-c", block],
+                cwd=folder,
+                env=environment(),
+                capture_output=True,
+                text=True,
+                timeout=60,
                 check=False,
-            )  # fmt: skip
+            )
             assert done.returncode == 0, done.stderr
         else:
             for command, expected in commands(block):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from handrail.errors import FACTS, Code
 from handrail.front.reference import PAGES, main
-from handrail.record import EVENTS
+from handrail.gates.record import EVENTS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "handrail"

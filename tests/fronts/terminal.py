@@ -13,12 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# It makes the terminal the one that controls the process, as at a real one, and goes on as `handrail`.
-COMMAND = (
-    sys.executable,
-    "-c",
-    "import os, sys; os.login_tty(int(sys.argv.pop(1))); from handrail.front.cli import main; main()",
-)
+# It makes the terminal the one that controls the process, as at a real one, and becomes `handrail` there.
+START = "import os, sys; os.login_tty(int(sys.argv[1])); os.execv(sys.executable, [sys.executable, *sys.argv[2:]])"
+MAIN = "from handrail.front.cli import main; main()"
 
 
 class Terminal:
@@ -33,7 +30,7 @@ class Terminal:
         while text not in self.shown[start:]:
             left = end - time.monotonic()
             assert left > 0, f"{text!r} was not shown; there is:\n{self.shown}"
-            self._read(left)
+            assert self._read(left) or self.process.poll() is None, f"it ended without {text!r}:\n{self.shown}"
 
     def type(self, text: str) -> None:
         """Type a text as it is."""
@@ -68,7 +65,7 @@ def at_terminal(
     handle, other = pty.openpty()
     termios.tcsetwinsize(other, (rows, columns))
     process = subprocess.Popen(
-        [*COMMAND, str(other), *argv],
+        [sys.executable, "-c", START, str(other), "-c", MAIN, *argv],
         cwd=cwd,
         env={**env, "TERM": "xterm-256color"},
         pass_fds=(other,),

@@ -32,8 +32,9 @@ def test_show_names_result_and_reason_of_each_tool(cli: Cli) -> None:
     lines = [line.split() for line in cli("policy", "show").out.splitlines()]
     assert ["read_file", "fs.read", "existing", "allow", "defaults.workspace-read"] in lines
     told = json.loads(cli("policy", "show", "--json").out)
-    touches = {(touch["touch"], touch["example"]): touch["result"] for touch in told["tools"]["write_file"]["touches"]}
-    assert touches == {("fs.write", "a new file"): "allow", ("fs.write", "an existing file"): "ask"}
+    touches = told["tools"]["write_file"]["touches"]
+    writes = {touch["example"]: touch["result"] for touch in touches if touch["touch"] == "fs.write"}
+    assert writes == {"a new file": "allow", "an existing file": "ask"}
 
 
 def test_explain_has_the_exit_code_of_the_call(cli: Cli) -> None:

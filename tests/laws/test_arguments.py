@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from handrail.errors import Code, Problem
-from handrail.tool import Tool, tool
+from handrail.catalog import Tool, tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 
 from handrail.errors import Code, Misuse, Problem
 from handrail.ports import Clock, Workspace
-from handrail.tool import (
+from handrail.catalog import (
     Catalog,
     Deletes,
     DeletesBelow,

@@ -10,7 +10,7 @@ from typing import Any
 from handrail.errors import Problem
 from handrail.output.redact import Redactor
 from handrail.ports import Limits, Places, Secrets, Workspace
-from handrail.tool import Tool
+from handrail.catalog import Tool
 from handrail.words import Answer, Change, Exclusion, Root, Touch, TouchKind
 from handrail.workspace.files import WorkspaceFiles
 

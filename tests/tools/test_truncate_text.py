@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail.errors import Code
+from handrail.output.redact import Redactor
 from handrail.tools.util._cut import byte_length, cut_text, is_boundary
 from handrail.tools.util.truncate_text import Truncated, truncate_text
 from workspaces import refused
@@ -35,7 +36,7 @@ KEEP = st.sampled_from(["head", "tail", "middle"])
 )
 async def test_a_text_is_cut_where_asked(args: dict[str, Any], text: str) -> None:
     """The mark counts too; without room for it there is none."""
-    answer = await truncate_text.function("0123456789", **args)
+    answer = await truncate_text.function(Redactor(), "0123456789", **args)
     assert answer.content == text
     kept = len(text.replace("…", ""))
     assert answer.data == Truncated(text, kept < 10, 10, 10 - kept)
@@ -43,7 +44,7 @@ async def test_a_text_is_cut_where_asked(args: dict[str, Any], text: str) -> Non
 
 async def test_where_there_is_room_the_mark_says_how_long_the_text_was() -> None:
     """A reader learns how much there was."""
-    answer = await truncate_text.function("x" * 1000, max_chars=200)
+    answer = await truncate_text.function(Redactor(), "x" * 1000, max_chars=200)
     assert answer.content.endswith("x[… cut from 1000 characters …]")
     assert len(answer.content) == 200
 
@@ -51,7 +52,13 @@ async def test_where_there_is_room_the_mark_says_how_long_the_text_was() -> None
 @pytest.mark.parametrize("args", [{}, {"max_chars": 3, "max_bytes": 3}])
 async def test_exactly_one_limit_must_be_given(args: dict[str, int]) -> None:
     """Neither and both are INVALID_ARGS."""
-    assert (await refused(truncate_text.function("x", **args))).code is Code.INVALID_ARGS
+    assert (await refused(truncate_text.function(Redactor(), "x", **args))).code is Code.INVALID_ARGS
+
+
+async def test_a_cut_never_shows_half_of_a_secret() -> None:
+    """What must be hidden is hidden before anything is cut."""
+    answer = await truncate_text.function(Redactor(["correct-horse-battery"]), "x correct-horse-battery", max_chars=12)
+    assert answer.content == "x ***REDACT…"
 
 
 @given(TEXT, st.integers(0, 120), KEEP)

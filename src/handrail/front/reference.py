@@ -13,7 +13,7 @@ HEAD = "<!-- Written from the code by `make docs`; edit the code instead. -->\n"
 
 def tools() -> Iterator[str]:
     """Every tool a model can be offered."""
-    from handrail.tool import Catalog
+    from handrail.catalog import Catalog
     from handrail.tools import builtin
 
     yield "# Tools\n"
@@ -77,7 +77,7 @@ def errors() -> Iterator[str]:
 
 def events() -> Iterator[str]:
     """Every kind of event in a journal."""
-    from handrail.record import EVENTS, EVERY_EVENT
+    from handrail.gates.record import EVENTS, EVERY_EVENT
 
     yield "# Events\n\n`events.jsonl` holds one JSON object a line. Every event has "
     yield ", ".join(f"`{name}`" for name in EVERY_EVENT)

@@ -14,7 +14,7 @@ from handrail.settings.paths import Environment, home_dir
 from handrail.settings.telling import nearest
 
 if TYPE_CHECKING:
-    from handrail.tool import Catalog
+    from handrail.catalog import Catalog
 
 LEVELS = ("error", "warning", "note")
 
@@ -47,7 +47,7 @@ def lint(loaded: Loaded, catalog: Catalog | None = None, environment: Environmen
 
 
 def _builtin_catalog() -> Catalog:
-    from handrail.tool import Catalog
+    from handrail.catalog import Catalog
     from handrail.tools import builtin
 
     return Catalog(lazy=builtin())

@@ -14,7 +14,7 @@ from handrail.settings.model import RuleEntry
 from handrail.settings.telling import nearest
 
 if TYPE_CHECKING:
-    from handrail.tool import Catalog
+    from handrail.catalog import Catalog
 
 _BROAD = frozenset({"*", "**", "/", "~", "/*", "/**", "~/", "~/*", "~/**", "**/*", "*/**", "**/**", "*:*", "* *"})
 _CHANGING = frozenset(

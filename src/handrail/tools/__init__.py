@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from handrail.tool import Tool
+from handrail.catalog import Tool
 
 
 def builtin() -> dict[str, Callable[[], Tool]]:

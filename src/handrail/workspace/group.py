@@ -6,17 +6,14 @@ where that is cheaper, and each folder is synced once. The promise is the same: 
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
-import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import wait
 
 from handrail.words import Change
 from handrail.workspace.access import problem_of
-from handrail.workspace.names import identity_of
-from handrail.workspace.threads import Threads, outcome, tell
+from handrail.workspace.threads import Threads, Ticket, tell
 from handrail.workspace.writing import Writing
 
 MOST = 128
@@ -34,21 +31,20 @@ class Group:
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
         self._lock = threading.Lock()
-        self._waiting: list[tuple[Writing, asyncio.Future[Change]]] = []
+        self._waiting: list[tuple[Writing, Ticket[Change]]] = []
         self._busy = False
 
     async def write(self, writing: Writing) -> Change:
         """Write with whoever writes now; when cancelled before the effect, nothing is left behind."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Change] = loop.create_future()
+        ticket: Ticket[Change] = Ticket()
         with self._lock:
-            self._waiting.append((writing, done))
+            self._waiting.append((writing, ticket))
             start, self._busy = not self._busy, True
         if start:
-            self._threads.start(self._work_off, loop)
-        return await outcome(done, writing.brake)
+            self._threads.start(self._work_off)
+        return await ticket.result(writing.brake)
 
-    def _work_off(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _work_off(self) -> None:
         while True:
             with self._lock:
                 batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
@@ -56,7 +52,7 @@ class Group:
             if not batch:
                 return
             failures = write_together([writing for writing, _ in batch], self._threads)
-            tell(loop, [(done, writing.change, failures.get(writing)) for writing, done in batch])
+            tell([(ticket, writing.change, failures.get(writing)) for writing, ticket in batch])
 
 
 def write_together(batch: list[Writing], threads: Threads) -> Failures:
@@ -106,7 +102,7 @@ def _finish(batch: list[Writing], failures: Failures) -> None:
     """Sync each folder once; what failed for one file of a folder failed for all of them."""
     first: dict[tuple[int, int], Writing] = {}
     for writing in batch:
-        leader = first.setdefault(identity_of(os.fstat(writing.folder)), writing)
+        leader = first.setdefault(writing.folder_identity, writing)
         if leader is writing:
             _finish_one(writing, failures)
         elif leader in failures:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from handrail.workspace.rg_output import Keeper, order
 
 OpenFolder = Callable[[str], int]  # a path below the place searched ("": itself) -> descriptor
+_BLOCK = 256  # names looked at together
 _FEW = 8  # names of one folder that are cheaper to look up one by one than by reading the folder
 
 
@@ -30,11 +31,13 @@ class Names:
         names = os.fsdecode(whole).split("\0")
         if self._after:
             names = [name for name in names if order(os.fsencode(name)) > self._after]
-        kept = self._keeper.keeps(names)
-        self.found += kept if self._open_folder is None else really_there(kept, self._open_folder)
-        if len(self.found) > self._limit:
-            del self.found[self._limit :]
-            self.more = True
+        for start in range(0, len(names), _BLOCK):
+            kept = self._keeper.keeps(names[start : start + _BLOCK])
+            self.found += kept if self._open_folder is None else really_there(kept, self._open_folder)
+            if len(self.found) > self._limit:
+                del self.found[self._limit :]
+                self.more = True
+                break
         return self.more
 
     @property
@@ -69,7 +72,8 @@ def really_there(paths: list[str], open_folder: OpenFolder) -> list[str]:
     """Keep the paths that lead to something without a link on the way: the walk could have been led elsewhere."""
     missing: set[str] = set()
     for folder, names in by_folder(paths).items():
-        missing.update(f"{folder}/{name}" if folder else name for name in _absent(folder, names, open_folder))
+        if absent := _absent(folder, names, open_folder):
+            missing.update(f"{folder}/{name}" if folder else name for name in absent)
     return [path for path in paths if path not in missing] if missing else paths
 
 
@@ -82,7 +86,7 @@ def _absent(folder: str, names: list[str], open_folder: OpenFolder) -> list[str]
         if len(names) <= _FEW:
             return [name for name in names if not _stands(name, fd)]
         there = set(os.listdir(fd))
-        return [name for name in names if name not in there]
+        return [] if there.issuperset(names) else [name for name in names if name not in there]
     finally:
         os.close(fd)
 

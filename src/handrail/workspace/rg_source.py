@@ -18,9 +18,9 @@ _KEY_BLOCKS = (b"PRIVATE KEY", b"PuTTY-User-Key-File")
 
 
 class Source:
-    """One open file and what of it is in memory."""
+    """One open file; a small one is in memory, line by line."""
 
-    __slots__ = ("_bytes", "_fd", "_holds_keys", "_shift")
+    __slots__ = ("_bytes", "_fd", "_holds_keys", "_lines", "_shift")
 
     def __init__(self, fd: int) -> None:
         """Take over an open descriptor; OSError when it is no regular file."""
@@ -29,14 +29,15 @@ class Source:
         if not stat.S_ISREG(status.st_mode):
             os.close(fd)
             raise OSError("not a regular file")
-        small = status.st_size <= _SMALL
-        head = os.pread(fd, _SMALL if small else 4, 0)
-        self._bytes: bytes | None = head if small else None
+        head = os.pread(fd, _SMALL, 0) if status.st_size <= _SMALL else os.pread(fd, 4, 0)
+        self._bytes: bytes | None = head if status.st_size <= _SMALL else None
         self._shift = 0
         if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
             self._bytes = os.pread(fd, _MAX_DECODED, 0).decode("utf-16", "replace").encode()
         elif head[:3] == b"\xef\xbb\xbf":
             self._shift = 3  # ripgrep counts without the mark
+            self._bytes = None if self._bytes is None else self._bytes[3:]
+        self._lines = None if self._bytes is None else self._bytes.split(b"\n")
         self._holds_keys = self._bytes is None or _names_keys(self._bytes)
 
     def close(self) -> None:
@@ -46,27 +47,28 @@ class Source:
     def hit(self, path: str, line: int, offset: int, column: int, claimed: bytes, max_chars: int) -> Hit | None:
         """Give the line that stands at an offset, or None when it is not the one that was claimed.
 
-        `column` is 0 for a line of context. A long line is cut around its match.
+        `column` is 0 for a line of context. Of a long line ripgrep prints the beginning, and a remark; it is cut
+        around its match.
         """
-        at = self._find(offset, claimed, max_chars)
-        if at < 0:
+        if self._lines is None:
+            fits = self._stands(offset, claimed, max_chars)
+        else:
+            there = self._lines[line - 1] if line <= len(self._lines) else b""
+            fits = there == claimed or (len(claimed) > max_chars and there[:max_chars] == claimed[:max_chars])
+        if not fits:
             return None
         if len(claimed) > max_chars:
-            whole = self._read(at, 4 * max_chars + 1).split(b"\n", 1)[0]
-            if len(whole.decode("utf-8", "replace")) > max_chars:
-                return self._cut(path, line, at, column, max_chars)
-            claimed = whole
+            claimed = self._read(offset, 4 * max_chars + 1).split(b"\n", 1)[0]
+            if len(claimed.decode("utf-8", "replace")) > max_chars:
+                return self._cut(path, line, offset, column, max_chars)
         text = claimed.decode("utf-8", "replace").removesuffix("\r")
-        return Hit(path, line, text, column > 0, 0, self._keys_before(at) if self._holds_keys else "")
+        return Hit(path, line, text, column > 0, 0, self._keys_before(offset) if self._holds_keys else "")
 
-    def _find(self, offset: int, claimed: bytes, max_chars: int) -> int:
-        """Where the claimed line stands: at the offset, after a byte order mark or without one; -1 for nowhere."""
-        sure = claimed[:max_chars]  # of a longer line ripgrep prints no more, and a remark
-        for at in (offset + self._shift, offset) if self._shift else (offset,):
-            found = self._read(at, len(sure) + 1)
-            if found.startswith(sure) and (len(claimed) > max_chars or found[len(sure) :] in (b"\n", b"")):
-                return at
-        return -1
+    def _stands(self, offset: int, claimed: bytes, max_chars: int) -> bool:
+        """Whether the claimed line stands at an offset of a large file."""
+        sure = claimed[:max_chars]
+        found = self._read(offset, len(sure) + 1)
+        return found.startswith(sure) and (len(claimed) > max_chars or found[len(sure) :] in (b"\n", b""))
 
     def _keys_before(self, at: int) -> str:
         """What stands before a line, where a key block may have begun in it."""
@@ -92,7 +94,7 @@ class Source:
     def _read(self, at: int, size: int) -> bytes:
         if self._bytes is not None:
             return self._bytes[at : at + size]
-        return os.pread(self._fd, size, at)
+        return os.pread(self._fd, size, at + self._shift)
 
 
 def _names_keys(data: bytes) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -43,10 +44,9 @@ class Threads:
 
     async def run(self, brake: Brake, work: Callable[..., T], *args: Any) -> T:
         """Run `work` in a thread. When cancelled, pull the brake, see the thread end, then be cancelled."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-        self.start(_carry, loop, done, brake, work, args)
-        return await outcome(done, brake)
+        ticket: Ticket[T] = Ticket()
+        self.start(_carry, ticket, brake, work, args)
+        return await ticket.result(brake)
 
     async def close(self) -> None:
         """End the threads; what they are doing is finished first."""
@@ -55,48 +55,65 @@ class Threads:
             pool.shutdown()
 
 
-async def outcome(done: asyncio.Future[T], brake: Brake) -> T:
-    """Wait for a thread's result; when cancelled, let it end first: its files must not be closed under it."""
-    try:
-        return await asyncio.shield(done)
-    except asyncio.CancelledError:
-        brake.pulled = True
-        while not done.done():
-            try:
-                await asyncio.wait((done,))
-            except asyncio.CancelledError:
-                continue
-        done.exception()  # looked at, so that nobody complains that it was not
-        raise
+class Ticket(Generic[T]):
+    """What a thread's work comes to, for the one task that waits for it."""
+
+    __slots__ = ("_future", "_loop", "_settled")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[T] = self._loop.create_future()
+        self._settled = False
+
+    async def result(self, brake: Brake) -> T:
+        """Wait for it; when cancelled, let the thread end first: its files must not be closed under it."""
+        try:
+            return await self._future
+        except asyncio.CancelledError:
+            brake.pulled = True
+            while not self._settled:
+                self._future = self._loop.create_future()
+                with contextlib.suppress(BaseException):
+                    await self._future
+            if not self._future.cancelled():
+                self._future.exception()  # looked at, so that nobody complains that it was not
+            raise
+
+    def settle(self, result: T | None, error: BaseException | None) -> None:
+        """Take what the work came to; for the loop."""
+        self._settled = True
+        if self._future.done():
+            return  # cancelled in the same moment: whoever waited is on the way out
+        if error is None:
+            self._future.set_result(cast("T", result))
+        else:
+            self._future.set_exception(error)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where it is waited for."""
+        return self._loop
 
 
-def _carry(
-    loop: asyncio.AbstractEventLoop,
-    done: asyncio.Future[T],
-    brake: Brake,
-    work: Callable[..., T],
-    args: tuple[Any, ...],
-) -> None:
+Ended = tuple[Ticket[Any], Any, BaseException | None]
+
+
+def _carry(ticket: Ticket[T], brake: Brake, work: Callable[..., T], args: tuple[Any, ...]) -> None:
     try:
         brake.check()
         result = work(*args)
     except BaseException as error:  # noqa: BLE001  # handed to whoever awaits
-        tell(loop, [(done, None, error)])
+        tell([(ticket, None, error)])
     else:
-        tell(loop, [(done, result, None)])
+        tell([(ticket, result, None)])
 
 
-def tell(loop: asyncio.AbstractEventLoop, ended: list[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
-    """Hand results from a thread to those who wait for them, waking the loop once."""
-    try:
-        loop.call_soon_threadsafe(_settle, ended)
-    except RuntimeError:  # the loop is closed: nobody waits any more
-        return
+def tell(ended: list[Ended]) -> None:
+    """Hand results from a thread to those who wait for them, waking their loop once."""
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        ended[0][0].loop.call_soon_threadsafe(_settle, ended)
 
 
-def _settle(ended: list[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
-    for done, result, error in ended:
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(result)
+def _settle(ended: list[Ended]) -> None:
+    for ticket, result, error in ended:
+        ticket.settle(result, error)

@@ -53,8 +53,20 @@ class Writing:
     """One write under way: prepare, sync, install, finish; then close, whatever happened."""
 
     __slots__ = (
-        "_access", "_fd", "_folder", "_identity", "_made", "_name", "_order", "_record", "_standing", "_temporary",
-        "brake", "change", "place",
+        "_access",
+        "_fd",
+        "_folder",
+        "_identity",
+        "_made",
+        "_name",
+        "_order",
+        "_record",
+        "_standing",
+        "_temporary",
+        "brake",
+        "change",
+        "folder_identity",
+        "place",
     )  # fmt: skip
 
     def __init__(self, access: Access, place: Place, order: Order, record: Record, brake: Brake) -> None:
@@ -62,7 +74,7 @@ class Writing:
         self.place, self.brake = place, brake
         self._folder = self._fd = -1
         self._name = self._temporary = ""
-        self._identity = (0, 0)
+        self._identity = self.folder_identity = (0, 0)
         self._made = Made(access, place)
         self._standing: Standing | None = None
         self.change: Change | None = None
@@ -147,7 +159,8 @@ class Writing:
                 text = f"The folder {shown} does not exist; mkdirs makes it."
                 raise Problem(Code.NOT_FOUND, text, path=shown) from None
             self._folder = self._made.enter(folder)
-        _sweep_once(self._folder)
+        self.folder_identity = names.identity_of(os.fstat(self._folder))
+        _sweep_once(self._folder, self.folder_identity)
 
     def _take_name(self) -> None:
         try:
@@ -171,10 +184,9 @@ def write(writing: Writing) -> Change:
     return writing.change
 
 
-def _sweep_once(folder: int) -> None:
-    key = names.identity_of(os.fstat(folder))
-    if key not in _swept and len(_swept) < 4096:
-        _swept.add(key)
+def _sweep_once(folder: int, identity: tuple[int, int]) -> None:
+    if identity not in _swept and len(_swept) < 4096:
+        _swept.add(identity)
         names.sweep(folder)
 
 

@@ -82,7 +82,7 @@ def _tell(found: Explanation, *, as_json: bool) -> None:
 
     change = smallest_change(found.touches, found.world, found.verdict)
     if as_json:
-        from handrail import record
+        from handrail.gates import record
 
         fields = record.verdict_fields(found.touches, found.verdict, "")
         told = None if change is None else {"text": change.text, "toml": change.toml, "to": change.flips_to.word}

@@ -11,7 +11,7 @@ import click
 from handrail.front.cli._common import CONFIG, JSON, WORKSPACE, console, loaded, print_json
 
 if TYPE_CHECKING:
-    from handrail.tool import Tool
+    from handrail.catalog import Tool
 
 RISK = {"low": "green", "medium": "yellow", "high": "red"}
 
@@ -26,10 +26,10 @@ def command(ctx: click.Context) -> None:
 
 def _known(given: Mapping[str, Any]) -> Iterator[tuple[Tool, bool]]:
     """Every tool with whether it is enabled here; no run is opened for that."""
+    from handrail.catalog import Catalog
     from handrail.compose import entry_point_tools
     from handrail.policy.enablement import enabled
     from handrail.policy.world import ToolFacts
-    from handrail.tool import Catalog
     from handrail.tools import builtin
 
     settings = loaded(given).settings.tools

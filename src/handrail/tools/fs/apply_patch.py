@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
+from handrail.catalog import tool
 from handrail.errors import Code, Problem
 from handrail.ports import Limits, Places, Secrets, Workspace
-from handrail.tool import tool
 from handrail.tools.fs._aside import aside
 from handrail.tools.fs._changes import FileChange, carry_out
 from handrail.tools.fs._diff import diff_texts

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from handrail.catalog import Deletes, tool
 from handrail.errors import Code, Problem
 from handrail.ports import Workspace
-from handrail.tool import Deletes, tool
 from handrail.tools.fs._standing import missing
 from handrail.words import Answer, Evidence, Place, PlaceKind, Touch, TouchKind
 

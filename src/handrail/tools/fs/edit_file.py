@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any
 
+from handrail.catalog import Edits, tool
 from handrail.ports import Limits, Secrets, Workspace
-from handrail.tool import Edits, tool
 from handrail.tools.fs._aside import aside
 from handrail.tools.fs._diff import diff_texts
 from handrail.tools.fs._edits import Edit, Edited, apply_edits

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from handrail.catalog import Reads, tool
 from handrail.ports import Workspace
-from handrail.tool import Reads, tool
 from handrail.words import Answer, Evidence
 
 CHUNK = 1 << 20

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from handrail import strict_json
+from handrail.catalog import ReadsBelow, at, tool
 from handrail.errors import Code, Problem
 from handrail.ports import Entry, Limits, Listing, Workspace
-from handrail.tool import ReadsBelow, at, tool
 from handrail.tools.fs._standing import missing
 from handrail.tools.fs._times import utc
 from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from handrail.catalog import Touching, tool
 from handrail.errors import Code, Problem
 from handrail.ports import Workspace
-from handrail.tool import Touching, tool
 from handrail.words import Answer, Evidence, Place, PlaceKind, TouchKind
 
 Makes = Annotated[Place, Touching(TouchKind.FS_WRITE)]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from posixpath import basename
 from typing import Annotated
 
+from handrail.catalog import Touching, Writes, tool
 from handrail.errors import Code, Problem
 from handrail.ports import Workspace
-from handrail.tool import Touching, Writes, tool
 from handrail.tools.fs._standing import missing
 from handrail.words import Answer, Evidence, How, Place, PlaceKind, TouchKind
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from handrail.catalog import Reads, tool
 from handrail.errors import Code, Problem
 from handrail.ports import Limits, Secrets, Workspace
-from handrail.tool import Reads, tool
 from handrail.tools.fs._aside import aside
 from handrail.tools.fs._parts import LINES, Facts, FileText, Show, Want, part_of_stream, part_of_text
 from handrail.tools.fs._standing import need_file

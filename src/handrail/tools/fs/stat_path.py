@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from handrail.catalog import ReadsItself, tool
 from handrail.ports import Workspace
-from handrail.tool import ReadsItself, tool
 from handrail.tools.fs._standing import missing
 from handrail.tools.fs._times import utc
 from handrail.words import Answer, Evidence, PlaceKind

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
+from handrail.catalog import Writes, tool
 from handrail.errors import Code, Problem
 from handrail.output.redact import MARK
 from handrail.ports import Limits, Secrets, Workspace
-from handrail.tool import Writes, tool
 from handrail.tools.fs._aside import aside
 from handrail.tools.fs._diff import diff_texts
 from handrail.tools.fs._standing import need_file, stale

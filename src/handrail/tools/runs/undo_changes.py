@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from handrail.catalog import tool
 from handrail.errors import Code, Problem
 from handrail.ports import Archive, Places, Workspace
-from handrail.tool import tool
 from handrail.words import Answer, Change, How, Place, PlaceKind, Touch, TouchKind
 
 

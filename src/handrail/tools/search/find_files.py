@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from handrail.catalog import ReadsBelow, at, tool
 from handrail.errors import Code, Problem
 from handrail.ports import Limits, Searcher, Workspace
 from handrail.queries import FileQuery, FilesFound
-from handrail.tool import ReadsBelow, at, tool
 from handrail.tools.search._globs import read_glob
 from handrail.tools.search._pages import listed
 from handrail.tools.search._shown import call_text, cursor_of, many, prefix_of, read_cursor, shown_path

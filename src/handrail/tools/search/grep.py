@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from handrail.catalog import ReadsBelow, at, tool
 from handrail.errors import Code, Problem
 from handrail.ports import Limits, Searcher, Secrets, Workspace
 from handrail.queries import TextFound, TextQuery
-from handrail.tool import ReadsBelow, at, tool
 from handrail.tools.search._globs import read_glob
 from handrail.tools.search._pages import Page, lined, listed, safe_texts
 from handrail.tools.search._shown import call_text, cursor_of, given, many, prefix_of, read_line_cursor, shown_path

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from handrail.catalog import tool
 from handrail.ports import Screen
-from handrail.tool import tool
 from handrail.words import Answer
 
 # Whole terminal sequences first, then every control character but line break and tab, and marks that reorder text.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from handrail.catalog import tool
 from handrail.errors import Code, Problem
-from handrail.tool import tool
 from handrail.words import Answer
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from handrail import strict_json
+from handrail.catalog import Reads, tool
 from handrail.errors import Code, Problem
 from handrail.ports import Limits, Workspace
-from handrail.tool import Reads, tool
 from handrail.tools.util._jmespath import ExpressionError, search, size_of
 from handrail.words import Answer, Evidence, Place
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from handrail.catalog import tool
 from handrail.errors import Code, Problem
 from handrail.ports import Clock
-from handrail.tool import tool
 from handrail.words import Answer
 
 if TYPE_CHECKING:

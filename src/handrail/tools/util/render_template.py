@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from handrail.catalog import tool
 from handrail.errors import Code, Problem
-from handrail.tool import tool
 from handrail.tools.util._mustache import LAMBDAS, StepsError, render
 from handrail.tools.util._mustache_parse import TemplateError
 from handrail.words import Answer

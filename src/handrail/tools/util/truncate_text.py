@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from handrail.catalog import tool
 from handrail.errors import Code, Problem
 from handrail.ports import Secrets
-from handrail.tool import tool
 from handrail.tools.util._cut import cut_text
 from handrail.words import Answer
 

@@ -1,0 +1,186 @@
+"""How a call that must be asked for gets its approval, and how the approval is spent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from handrail.errors import Code, Problem
+from handrail.gates import asking
+from handrail.gates.step import Step, arm, denial, pause
+from handrail.policy import World, decide
+from handrail.ports import Reply, Request
+from handrail.words import Decision, Grant
+
+if TYPE_CHECKING:
+    from handrail.kernel import Parts
+
+log = logging.getLogger("handrail")
+
+
+class Approving:
+    """Finds a grant on record or asks a person for one; a grant is spent right before the effect."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        digest: Callable[[Step], Awaitable[str]],
+        inputs: Callable[[Step], dict[str, Any]],
+        world: Callable[[Step, tuple[Grant, ...]], World],
+        active: Mapping[str, Step],
+    ) -> None:
+        self._parts, self._digest, self._inputs, self._world, self._active = parts, digest, inputs, world, active
+
+    async def ask(self, step: Step) -> None:
+        """Return only when the call may go on: with a grant that is not yet spent."""
+        assert step.verdict is not None
+        if step.verdict.decision is Decision.DENY:
+            raise denial(step)
+        step.waited = True
+        step.digest = await self._digest(step)
+        if step.call.approval is not None:
+            step.grant = self._named(step, step.call.approval)
+        else:
+            step.grant = self._on_record(step) or await self._request(step)
+
+    async def consume(self, step: Step) -> None:
+        """Spend the grant if what would run now is what was approved; else refuse."""
+        grant = step.grant
+        if grant is None:
+            raise Problem(
+                Code.APPROVAL_REQUIRED,
+                "While the call waited for others, what it touches changed, and now a person must approve it. "
+                "Repeat the call to ask for that.",
+            )
+        step.digest = await self._digest(step)
+        fits = decide(step.touches, self._world(step, (grant,))).decision is Decision.ALLOW
+        if not fits or not self._parts.ledger.use(grant, self._parts.clock.now()):
+            raise Problem(
+                Code.APPROVAL_DENIED,
+                "What was approved is not what would run now: the arguments, a file, the policy or the approval "
+                "itself has changed since. Repeat the call to ask anew.",
+                approval=grant.request,
+            )
+        told = {"grant": orjson.loads(asking.canonical(grant)), "request": grant.request, "scope": grant.scope.word}
+        self._append("approval.granted", step, {**told, "by": grant.given_by})
+
+    def _append(self, kind: str, step: Step, fields: dict[str, Any]) -> None:
+        trace_id = step.call.trace_id or self._parts.trace_id
+        self._parts.journal.append(kind, step.id, {"trace_id": trace_id, **self._parts.finisher.hidden(fields)})
+
+    def _on_record(self, step: Step) -> Grant | None:
+        """A grant that covers the call already: for exactly it, or of wider scope."""
+        ledger, now = self._parts.ledger, self._parts.clock.now()
+        exact = ledger.granted(step.digest, now)
+        candidates = (
+            *((exact,) if exact is not None else ()),
+            *ledger.grants(self._parts.journal.run_id, now, self._parts.workspace),
+        )
+        if not candidates:
+            return None
+        chosen = decide(step.touches, self._world(step, candidates)).grant
+        return next((grant for grant in candidates if grant.id == chosen), None)
+
+    def _named(self, step: Step, approval: str) -> Grant:
+        """The grant of the request that the call names, if this is exactly the call it was given for."""
+        grant = self._parts.ledger.granted(step.digest, self._parts.clock.now())
+        if grant is None or grant.request != approval:
+            raise Problem(
+                Code.APPROVAL_DENIED,
+                f"Approval {approval} does not fit this call: it is not granted, expired or used, or something it "
+                "was bound to (arguments, files, policy) has changed since.",
+                approval=approval,
+            )
+        return grant
+
+    async def _request(self, step: Step) -> Grant:
+        parts, used = self._parts, self._parts.limits.usage.used
+        request = parts.ledger.request(await self._question(step), orjson.loads(step.args_json))
+        asked = getattr(parts.approver, "asks", True)
+        self._append("approval.required", step, {"request": request.to_dict(), "asked": asked})
+        parts.journal.flush()
+        used["prompts"] += asked
+        reply = await self._reply(step, request)
+        if reply.state == "pending":
+            raise Problem(
+                Code.APPROVAL_REQUIRED,
+                f"A person must approve this call first: {request.reason}. It is on record as {request.id}; once "
+                f"`handrail approvals grant {request.id}` was run, repeat the same call.",
+                details={"approval": request.to_dict()},
+            )
+        grant = self._on_record(step) if reply.state == "granted" else None
+        if grant is None:
+            refused = {"request": request.id, "state": reply.state, "by": reply.by, "advice": reply.advice}
+            self._append("approval.denied", step, refused)
+            expired = reply.state == "expired"
+            raise Problem(
+                Code.APPROVAL_DENIED,
+                "The approval request expired unanswered." if expired else _refusal(reply),
+                approval=request.id,
+                advice=reply.advice,
+            )
+        return grant
+
+    async def _reply(self, step: Step, request: Request) -> Reply:
+        """Ask; a crashed approver is a refusal, and the callers of a nested call wait without losing time."""
+        paused = _pause_above(self._active, step)
+        try:
+            return await self._parts.approver.ask(request)
+        except Exception:
+            log.exception("the approver failed on request %s", request.id)
+            return Reply("denied", by="nobody", advice="the approver failed")
+        finally:
+            for resume in paused:
+                resume()
+
+    async def _question(self, step: Step) -> Request:
+        tool, verdict, parts = step.tool, step.verdict, self._parts
+        assert tool is not None and verdict is not None
+        now = parts.clock.now()
+        return Request(
+            id="",
+            tool=tool.name,
+            version=tool.version,
+            risk=tool.risk,
+            reason=verdict.deciding.why,
+            params=parts.finisher.hidden(orjson.loads(step.args_json)),
+            impact=asking.impact(step.touches),
+            digest=step.digest,
+            policy_digest=parts.policy_digest,
+            created=now,
+            expires=now + parts.expiry_seconds,
+            run_id=parts.journal.run_id,
+            call_id=step.id,
+            workspace=parts.workspace,
+            caller=step.call.caller,
+            max_scope=verdict.scope,
+            touches=asking.targets(step.touches),
+            diff=await self._preview(step),
+        )
+
+    async def _preview(self, step: Step) -> str:
+        """What would change; a call that would fail anyway fails here, before anyone is asked."""
+        assert step.tool is not None
+        if step.tool.preview is None:
+            return ""
+        return str(self._parts.finisher.hidden(await step.tool.preview(**self._inputs(step))))
+
+
+def _refusal(reply: Reply) -> str:
+    who = reply.by or "A person"
+    return f"{who} said no{f': {reply.advice}' if reply.advice else '.'}"
+
+
+def _pause_above(active: Mapping[str, Step], step: Step) -> list[Callable[[], None]]:
+    """Stop the deadlines of the calls that this one is nested in; gives what starts them again."""
+    resumes: list[Callable[[], None]] = []
+    parent = step.call.parent
+    while parent is not None and (above := active.get(parent)) is not None:
+        if above.timer is not None and not above.timer.cancelled():
+            resumes.append(partial(arm, above, pause(above)))
+        parent = above.call.parent
+    return resumes

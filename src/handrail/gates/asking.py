@@ -1,0 +1,67 @@
+"""What a person is asked, and what their answer is bound to. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from handrail.words import Json, Touch, TouchKind
+
+_IMPACT = {
+    TouchKind.FS_READ: "reads",
+    TouchKind.FS_WRITE: "writes",
+    TouchKind.FS_DELETE: "deletes",
+    TouchKind.PROC_EXEC: "runs",
+    TouchKind.NET_CONNECT: "reaches",
+    TouchKind.GIT_WRITE: "writes",
+    TouchKind.MEMORY_WRITE: "writes",
+    TouchKind.TOOL_USE: "uses",
+}
+
+
+def canonical(value: Any) -> bytes:
+    """One spelling for equal values."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=sorted)
+
+
+def digest_of(*parts: Any) -> str:
+    """Bind an approval to exactly these parts."""
+    return hashlib.sha256(canonical(parts)).hexdigest()
+
+
+def call_digest(
+    tool: str,
+    version: str,
+    args: Mapping[str, Json],
+    touches: Sequence[Touch],
+    fingerprints: Mapping[str, str],
+    policy_digest: str,
+    workspace: str,
+) -> str:
+    """The digest of an exact call: what runs must have the one that was approved."""
+    resolved = [
+        [touch.kind.value, touch.place.absolute if touch.place else touch.target, touch.deep, touch.how.value]
+        for touch in touches
+    ]
+    return digest_of("handrail-call-1", tool, version, args, resolved, fingerprints, policy_digest, workspace)
+
+
+def impact(touches: Sequence[Touch]) -> dict[str, list[str]]:
+    """What the call would do, in the words of a person: reads, writes, deletes, runs, reaches."""
+    told: dict[str, list[str]] = {}
+    for touch in touches:
+        told.setdefault(_IMPACT[touch.kind], []).append(f"{touch.shown}{' and all below' if touch.deep else ''}")
+    return told
+
+
+def targets(touches: Sequence[Touch]) -> tuple[tuple[str, str], ...]:
+    """The (kind, target) pairs that a wider grant would cover; wildcards in real names are made literal."""
+    return tuple((touch.kind.value, literal(touch.shown)) for touch in touches)
+
+
+def literal(path: str) -> str:
+    """Write a path as a pattern that matches only itself."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in path)

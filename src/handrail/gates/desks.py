@@ -1,0 +1,63 @@
+"""What a tool is given with a call: its arguments, resolved places in the stead of paths, and ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from handrail.catalog import Tool
+from handrail.gates.step import FILES, Step
+from handrail.ports import Places, Work
+
+if TYPE_CHECKING:
+    from handrail.kernel import Parts
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What stays the same for all calls of a tool."""
+
+    shared: dict[str, Any]  # ports that all calls share, by parameter
+    own: tuple[tuple[str, Callable[[Work], Any]], ...]  # ports that are made for each call
+    paths: tuple[str, ...]  # arguments that are paths
+    path: str | None  # the only one, where there is just one
+
+
+class Desks:
+    """Lays out a tool's parameters; one desk a tool."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts, self._files = parts, parts.files
+        self._known: dict[str, Desk] = {}
+
+    def inputs(self, step: Step) -> dict[str, Any]:
+        """Give the parameters of the call's tool, and bind the call's workspace."""
+        tool, args, verdict = step.tool, step.args, step.verdict
+        assert tool is not None and args is not None and verdict is not None
+        desk = self._known.get(tool.name) or self._desk(tool)
+        inputs = {**args, **desk.shared}
+        if desk.path is not None and len(step.touches) == 1:
+            inputs[desk.path] = step.touches[0].place
+        elif desk.paths:
+            places = Places(step.touches)
+            for name in desk.paths:
+                inputs[name] = places.of(args[name])
+        step.files = self._files.bind(step.id, verdict.excluded)
+        if desk.own:
+            work = Work(step.id, step.files, step.touches, verdict.excluded)
+            for name, port in desk.own:
+                inputs[name] = port(work)
+        return inputs
+
+    def _desk(self, tool: Tool) -> Desk:
+        shared, made = self._parts.shared, self._parts.ports
+        paths = tuple(name for name, mark in tool.targets if mark.kind in FILES)
+        simple = len(paths) == 1 and tool.touches_of is None and paths[0] in tool.single_paths
+        desk = self._known[tool.name] = Desk(
+            shared={name: shared[port] for name, port in tool.injected if port in shared},
+            own=tuple((name, made[port]) for name, port in tool.injected if port not in shared),
+            paths=paths,
+            path=paths[0] if simple else None,
+        )
+        return desk

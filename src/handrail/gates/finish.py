@@ -1,0 +1,244 @@
+"""What leaves the kernel: redacted, then bounded, then stored; with evidence always."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from handrail.errors import FACTS, Code, Problem
+from handrail.gates import record
+from handrail.gates.step import Step
+from handrail.output.bound import Bounds, bound
+from handrail.output.redact import MARK, Redactor, secret_name
+from handrail.ports import Spill
+from handrail.words import Answer, Change, ErrorInfo, Evidence, Json, Outcome, Ref, Status, Truncation
+
+_POLICY = "policy"
+MOST_CHARS = 32 * 1024 * 1024  # of one answer, everything in it together
+
+
+class Finisher:
+    """Turns what a tool gave, or what went wrong, into an outcome that may be shown."""
+
+    __slots__ = ("_bounds", "_plain_shapes", "_redactor", "_spill")
+
+    def __init__(self, redactor: Redactor, bounds: Bounds, spill: Spill) -> None:
+        self._redactor, self._bounds, self._spill = redactor, bounds, spill
+        self._plain_shapes: dict[tuple[str, ...], bool] = {}
+
+    def hidden(self, value: Any) -> Any:
+        """Give a value with its secrets hidden."""
+        return self._redactor.value(value)
+
+    def args(self, args: bytes | Mapping[str, Json]) -> Any:
+        """Arguments as an event keeps them: redacted, and cut where they are long."""
+        if not isinstance(args, bytes):
+            return record.cut(self.hidden(record.jsonable(args)))
+        # Value by value: escapes in the JSON text would keep secrets from being recognised.
+        given = orjson.loads(args)
+        hidden = self.hidden(given)
+        return orjson.Fragment(args) if hidden is given and len(args) <= record.MAX_TEXT else record.cut(hidden)
+
+    def finished(self, step: Step, result: Any, now: float) -> Outcome:
+        """The outcome of a tool that ended well."""
+        tool, judged, files, grant = step.tool, step.judged, step.files, step.grant
+        assert tool is not None and judged is not None and files is not None
+        answer = result if result.__class__ is Answer else Answer(result)
+        data = tool.shape.result(answer.data)
+        summary, content = answer.summary, answer.content
+        if content is None:
+            content = _json(data)
+        # A tool that shows part of a whole has hidden what it had to by itself.
+        evidence, truncation, refs = answer.evidence, self._aside(answer.truncation), answer.refs
+        warnings = self._texts(step.warnings + answer.warnings)
+        size, redacted = self._scan(summary, content, data, evidence), MARK in content
+        if size < 0:
+            redacted = True
+            summary, data = self._redactor.text(summary), self.hidden(data)
+            # Made anew from what is hidden: writing a text down as JSON changes how a secret in it is spelled.
+            content = self._redactor.text(_json(data) if answer.content is None else content)
+            evidence = tuple(_hidden(item, self._redactor) for item in evidence)
+            size = len(content) + len(orjson.dumps(data))
+        cut = bound(content, self._bounds)
+        if cut is not None:
+            content, truncation, refs = self._spilled(content, cut, truncation, refs)
+        if size * 2 > tool.max_bytes and len(encoded := orjson.dumps(data)) > tool.max_bytes:
+            refs = (*refs, self._spill.put(encoded.decode(), "data"))
+            warnings = (*warnings, f"`data` is over {tool.max_bytes} bytes and kept as {refs[-1].ref}")
+            data = None
+        return Outcome(
+            step.id,
+            tool.name,
+            tool.version,
+            Status.OK,
+            summary,
+            content,
+            data,
+            None,
+            evidence or (_evidence(step, content),),
+            tuple(self._changes(files.changes)) if files.changes else (),
+            self._texts(answer.commands),
+            refs,
+            truncation,
+            redacted,
+            judged.decision if grant is None else "ask",
+            "none" if grant is None else grant.scope.word,
+            judged.rules,
+            warnings,
+            round((now - step.began) * 1000, 3),
+        )
+
+    def failed(self, step: Step, problem: Problem, now: float) -> Outcome:
+        """The outcome of a call that did not do what was asked."""
+        facts = FACTS[problem.code]
+        raw = (problem.message, record.jsonable(problem.details), problem.next_call)
+        message, details, next_call = self.hidden(list(raw))
+        content = _told(problem.code, message, details, next_call)
+        cut = bound(content, self._bounds)
+        denied = facts.error_class == _POLICY
+        status = Status.FAILED if not denied else Status.DENIED
+        error = ErrorInfo(problem.code.value, facts.error_class, message, details, facts.retryable, next_call)
+        name = self._redactor.text(record.cut(step.name))
+        return Outcome(
+            call_id=step.id,
+            tool=name,
+            version=step.tool.version if step.tool is not None else "",
+            status=Status.PENDING if problem.code is Code.APPROVAL_REQUIRED else status,
+            summary=f"{problem.code.value}: {message}",
+            content=content if cut is None else cut.text,
+            data=None,
+            error=error,
+            evidence=(Evidence("tool", f"{name}#{step.id}", problem.code.value, _sha256(content)),),
+            changes=tuple(self._changes(step.files.changes)) if step.files is not None else (),
+            redacted=[message, details, next_call] != list(raw),
+            decision=_decision(step),
+            scope="none" if step.grant is None else step.grant.scope.word,
+            rules=_rules(step),
+            warnings=self._texts(step.warnings),
+            duration_ms=round((now - step.began) * 1000, 3),
+        )
+
+    def _texts(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(self._redactor.text, texts)) if texts else texts
+
+    def _aside(self, cut: Truncation | None) -> Truncation | None:
+        """A cut whose cursor names no secret; one that did leads nowhere."""
+        if cut is None or cut.next_cursor is None:
+            return cut
+        return replace(cut, next_cursor=self._redactor.text(cut.next_cursor))
+
+    def _changes(self, changes: Iterable[Change]) -> Iterable[Change]:
+        """Changes with secrets in file names hidden; such a change cannot be undone from the journal."""
+        text = self._redactor.text
+        for change in changes:
+            path, source = text(change.path), None if change.source is None else text(change.source)
+            same = path is change.path and source is change.source
+            yield change if same else replace(change, path=path, source=source, kept=False)
+
+    def _scan(self, summary: str, content: str, data: Json, evidence: Sequence[Evidence]) -> int:
+        """The size of an answer in characters, or -1 when something in it must be hidden."""
+        texts = [summary, content]
+        for item in evidence:
+            if item.ref not in summary:
+                texts.append(item.ref)
+            texts.append(item.summary)
+        if data.__class__ is str:
+            texts.append(data)
+        elif data.__class__ in _HOLDERS and not self._gather(data, content, texts):
+            return -1
+        _check_size(texts)
+        whole = "\n".join(texts)
+        return len(whole) if self._redactor.clean(whole) else -1
+
+    def _gather(self, value: Json, content: str, texts: list[str]) -> bool:
+        """Collect every text in a value; False when a name in it marks its value as secret."""
+        if value.__class__ is dict:
+            names = tuple(value)
+            plain = self._plain_shapes.get(names)
+            if plain is None:
+                plain = self._learn(names)
+            if not plain:
+                return False
+            value = value.values()
+        for item in value:
+            if item.__class__ is str:
+                if item is not content and item != content:
+                    texts.append(item)
+            elif item.__class__ in _HOLDERS and not self._gather(item, content, texts):
+                return False
+        return True
+
+    def _learn(self, names: tuple[str, ...]) -> bool:
+        """Whether none of an object's names hides its value or must itself be hidden."""
+        plain = self._redactor.clean("\n".join(names)) and not any(map(secret_name, names))
+        if len(self._plain_shapes) < 1000:
+            self._plain_shapes[names] = plain
+        return plain
+
+    def _spilled(
+        self, content: str, cut: Any, truncation: Truncation | None, refs: tuple[Ref, ...]
+    ) -> tuple[str, Truncation, tuple[Ref, ...]]:
+        """Keep the redacted whole where the model can fetch it, and say so in the last line."""
+        ref = self._spill.put(content)
+        next_line = cut.text.count("\n") + 1
+        notice = (
+            f"[cut: {cut.shown} of {cut.total} {cut.by} shown; the rest: "
+            f'read_file {{"path": "{ref.ref}", "offset": {next_line}}}]'
+        )
+        cursor = truncation.next_cursor if truncation is not None else None
+        shown = Truncation(cut.by, cut.shown, cut.total, cursor, ref.ref)
+        return f"{cut.text.rstrip(chr(10))}\n{notice}", shown, (*refs, ref)
+
+
+_HOLDERS = (dict, list)
+
+
+def _check_size(texts: Sequence[str]) -> None:
+    """Refuse a flood before it is copied: hiding, bounding and keeping an answer take several times its size."""
+    if (size := sum(map(len, texts))) > MOST_CHARS:
+        text = f"The tool gave {size} characters; more than {MOST_CHARS} cannot be taken. Ask it for less."
+        raise Problem(Code.INVALID_RESULT, text, characters=size, max_characters=MOST_CHARS)
+
+
+def _json(data: Json) -> str:
+    if data.__class__ is str:
+        _check_size((data,))
+    return orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
+
+
+def _hidden(item: Evidence, redactor: Redactor) -> Evidence:
+    return replace(item, ref=redactor.text(item.ref), summary=redactor.text(item.summary))
+
+
+def _evidence(step: Step, content: str) -> Evidence:
+    assert step.tool is not None
+    return Evidence("tool", f"{step.tool.name}#{step.id}", "the answer as given", _sha256(content))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _rules(step: Step) -> tuple[str, ...]:
+    return step.judged.rules if step.judged is not None else ()
+
+
+def _decision(step: Step) -> str:
+    if step.grant is not None:
+        return "ask"
+    return step.judged.decision if step.judged is not None else "deny"
+
+
+def _told(code: Code, message: str, details: Any, next_call: Any) -> str:
+    """What a model reads of a problem: enough to mend its own call."""
+    lines = [f"{code.value}: {message}"]
+    shown = {name: value for name, value in (details or {}).items() if value not in (None, "", [], {})}
+    if shown:
+        lines.append(f"details: {orjson.dumps(shown, default=str).decode()}")
+    if next_call:
+        lines.append(f"try: {orjson.dumps(next_call, default=str).decode()}")
+    return "\n".join(lines)

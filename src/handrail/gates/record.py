@@ -1,0 +1,160 @@
+"""What the journal is told of a call: events as plain data. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from handrail.words import Change, Finding, Json, Outcome, Touch, Verdict
+
+MAX_TEXT = 2000  # characters of one argument that an event keeps
+MAX_ITEMS = 100
+
+
+def verdict_fields(touches: Sequence[Touch], verdict: Verdict, policy_digest: str) -> dict[str, Json]:
+    """What was judged and how."""
+    return {
+        "touches": [_touch(touch) for touch in touches[:MAX_ITEMS]],
+        "verdict": {
+            "decision": verdict.decision.word,
+            "findings": [_finding(finding) for finding in verdict.findings[:MAX_ITEMS]],
+            "excluded": len(verdict.excluded),
+        },
+        "policy_digest": policy_digest,
+        "sandbox": None,
+    }
+
+
+def _touch(touch: Touch) -> dict[str, Json]:
+    told: dict[str, Json] = {"kind": touch.kind.value, "target": touch.shown}
+    if touch.deep:
+        told["deep"] = True
+    if touch.how:
+        told["how"] = touch.how.value
+    return told
+
+
+def _finding(finding: Finding) -> dict[str, Json]:
+    told: dict[str, Json] = {"rule": finding.rule, "decision": finding.decision.word, "touch": finding.touch}
+    if finding.where:
+        told["where"] = finding.where
+    if finding.decision:
+        told["why"] = finding.why
+    return told
+
+
+def end_fields(outcome: Outcome, effect: str) -> dict[str, Json]:
+    """How a call ended."""
+    fields: dict[str, Json] = {
+        "tool": outcome.tool,
+        "status": "ok" if outcome.error is None else outcome.status.value,
+        "effect": effect,
+        "duration_ms": outcome.duration_ms,
+        "evidence": [[item.type, item.ref, item.sha256] for item in outcome.evidence],
+    }
+    if outcome.error is not None:
+        fields["code"] = outcome.error.code
+        fields["class"] = outcome.error.error_class
+        fields["message"] = cut(outcome.error.message)
+    if outcome.redacted:
+        fields["redacted"] = True
+    if outcome.changes:
+        fields["files_changed"] = [change_fields(change) for change in outcome.changes]
+    if outcome.commands:
+        fields["commands_run"] = list(outcome.commands)
+    if outcome.refs:
+        fields["refs"] = [{"ref": ref.ref, "sha256": ref.sha256, "bytes": ref.bytes} for ref in outcome.refs]
+    if outcome.truncation is not None:
+        left = (outcome.truncation.total or 0) - outcome.truncation.shown
+        fields["truncated_bytes" if outcome.truncation.by == "bytes" else "truncated_lines"] = max(left, 0)
+    if outcome.scope != "none":
+        fields["approved"], fields["scope"] = True, outcome.scope
+    return fields
+
+
+def change_fields(change: Change) -> dict[str, Json]:
+    """One change, with what undo needs."""
+    told: dict[str, Json] = {"path": change.path, "op": change.op, "before": change.before, "after": change.after}
+    for name in ("mode", "source", "link"):
+        if (value := getattr(change, name)) is not None:
+            told[name] = value
+    if not change.kept:
+        told["kept"] = False
+    return told
+
+
+def change_from(fields: Mapping[str, Any]) -> Change:
+    """Read one change back from an event."""
+    return Change(**{name: value for name, value in fields.items() if name in Change.__dataclass_fields__})
+
+
+def cut(value: Any) -> Any:
+    """Shorten what an event keeps of a value; a cut names the length and hash of the whole."""
+    if isinstance(value, str):
+        if len(value) <= MAX_TEXT:
+            return value
+        digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{value[:MAX_TEXT]}… ({len(value)} characters, sha256 {digest})"
+    if isinstance(value, Mapping):
+        return {cut(key): cut(item) for key, item in list(value.items())[:MAX_ITEMS]}
+    if isinstance(value, (list, tuple)):
+        return [cut(item) for item in value[:MAX_ITEMS]]
+    return value
+
+
+def jsonable(value: Any) -> Any:
+    """Give any value as JSON values; what has no JSON form becomes text."""
+    try:
+        return orjson.loads(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS))
+    except (TypeError, ValueError):
+        return repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class EventKind:
+    """One kind of event: when it is written, and what it carries beyond what every event has."""
+
+    when: str
+    fields: tuple[str, ...]
+
+
+EVERY_EVENT = ("seq", "ts", "run_id", "kind", "call_id", "prev")
+EVENTS = {
+    "run.started": EventKind(
+        "a run is opened, for the first time or again",
+        ("workspace", "caller", "user", "pid", "settings_digest", "policy_digest", "files", "warnings", "parent_run",
+         "reopened"),
+    ),
+    "run.finished": EventKind("a run is closed", ("usage",)),
+    "tool.started": EventKind(
+        "after the last decision; durable before the effect of a call that changes anything",
+        ("trace_id", "tool", "version", "risk", "args", "caller", "touches", "verdict", "policy_digest", "sandbox",
+         "grant", "parent", "given_id", "key", "args_digest"),
+    ),
+    "tool.completed": EventKind(
+        "a tool did what was asked",
+        ("trace_id", "tool", "status", "effect", "duration_ms", "evidence", "redacted", "files_changed",
+         "commands_run", "refs", "truncated_lines", "truncated_bytes", "approved", "scope", "bytes_read",
+         "bytes_written", "seen"),
+    ),
+    "tool.failed": EventKind(
+        "a call ended in any other way; one that never started carries the fields of `tool.started`, too",
+        ("code", "class", "message", "started", "… those of tool.completed"),
+    ),
+    "approval.required": EventKind("a person must approve", ("trace_id", "request", "asked")),
+    "approval.granted": EventKind(
+        "an approval is spent, right before the effect", ("trace_id", "grant", "request", "scope", "by")
+    ),
+    "approval.denied": EventKind(
+        "a person said no, or the request expired", ("trace_id", "request", "state", "by", "advice")
+    ),
+    "display": EventKind("a tool shows something to the person", ("content", "level", "title", "thought", "evidence")),
+    "undo.applied": EventKind("what calls changed was put back", ("run", "calls", "by_call")),
+    "journal.mended": EventKind(
+        "a line that a crash tore was kept aside and cut", ("reason", "bytes", "kept")
+    ),
+}  # fmt: skip

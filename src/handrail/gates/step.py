@@ -1,0 +1,202 @@
+"""One call on its way through the kernel, and the problems that its verdict makes. No I/O."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from handrail.catalog import Tool
+from handrail.errors import Code, Problem
+from handrail.ports import BoundWorkspace
+from handrail.words import Call, Decision, Grant, How, Json, Touch, TouchKind, Verdict
+
+FILES = frozenset({TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE})
+
+
+@dataclass(slots=True)
+class Question:
+    """What is asked, once understood; equal read-only calls share it, and its answer by policy."""
+
+    tool: Tool
+    args: dict[str, Any]
+    args_json: bytes
+    touches: tuple[Touch, ...]  # not yet resolved
+    warnings: tuple[str, ...] = ()
+    judged: Judged | None = None  # the last judgement of it
+
+
+@dataclass(slots=True)
+class Judged:
+    """A verdict, and the resolved touches that it holds for."""
+
+    touches: tuple[Touch, ...]
+    verdict: Verdict
+    decision: str
+    rules: tuple[str, ...]
+    fields: dict[str, Json]  # touches and verdict as the journal is told them
+    started: Any = None  # the whole `tool.started` of a call that adds nothing of its own
+
+
+@dataclass(slots=True)
+class Step:
+    """What is known of a call so far; each gate of the kernel fills in its part."""
+
+    call: Call
+    id: str
+    began: float
+    question: Question | None = None
+    tool: Tool | None = None
+    args: dict[str, Any] | None = None
+    args_json: bytes = b"{}"
+    touches: tuple[Touch, ...] = ()
+    verdict: Verdict | None = None
+    judged: Judged | None = None
+    grant: Grant | None = None
+    warnings: tuple[str, ...] = ()
+    files: BoundWorkspace | None = None
+    digest: str = ""
+    started: bool = False
+    changing: bool = True
+    waited: bool = False
+    task: asyncio.Task[Any] | None = None
+    timer: asyncio.TimerHandle | None = None
+    expired: bool = False
+    held: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The tool's name, or what the caller took for one."""
+        return self.tool.name if self.tool is not None else str(self.call.tool)
+
+
+class Rest:
+    """What is left of a coroutine that has run up to its first wait."""
+
+    __slots__ = ("_awaited", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, Any], awaited: Any) -> None:
+        self._work, self._awaited = work, awaited
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        work, awaited = self._work, self._awaited
+        while True:
+            try:
+                answer = yield awaited
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as error:  # noqa: BLE001  handed on to where it belongs
+                step = partial(work.throw, error)
+            else:
+                step = partial(work.send, answer)
+            try:
+                awaited = step()
+            except StopIteration as done:
+                return done.value
+
+
+def arm(step: Step, seconds: float) -> None:
+    """Start the call's deadline."""
+    step.timer = asyncio.get_running_loop().call_later(seconds, _expire, step)
+
+
+def disarm(step: Step) -> None:
+    """End the call's deadline."""
+    if step.timer is not None:
+        step.timer.cancel()
+
+
+def pause(step: Step) -> float:
+    """Stop the call's deadline; gives the seconds that were left."""
+    assert step.timer is not None
+    step.timer.cancel()
+    return max(0.0, step.timer.when() - asyncio.get_running_loop().time())
+
+
+def _expire(step: Step) -> None:
+    step.expired = True
+    if step.task is not None:
+        step.task.cancel()
+
+
+def carried(touches: tuple[Touch, ...]) -> tuple[Touch, ...]:
+    """What lies below a moved folder will lie below its target: it is judged there, too."""
+    found = list(touches)
+    for number, (source, target) in enumerate(pairwise(touches), 1):
+        if source.how is How.MOVE and source.below and source.place is not None and target.place is not None:
+            start = len(source.place.path)
+            base = target.place.path
+            below = tuple([f"{base}{path[start:]}" for path in source.below])
+            found[number] = replace(target, below=below)
+    return tuple(found)
+
+
+def denial(step: Step) -> Problem:
+    """The problem of a call that policy denies: the rule, where it stands, what would have to change."""
+    verdict = step.verdict
+    assert verdict is not None
+    finding = verdict.deciding
+    against = [item for item in verdict.findings if item.decision is Decision.DENY] or [finding]
+    next_call = None
+    if finding.rule == "builtin.confirm":
+        next_call = {"tool": step.name, "args": {**dict(step.call.args), "confirm": True}}
+    return Problem(
+        Code(finding.code),
+        f"Denied: {finding.why}.",
+        next_call=next_call,
+        details={
+            "rule": finding.rule,
+            "where": finding.where,
+            "findings": [
+                {"rule": item.rule, "where": item.where, "why": item.why, "touch": step.touches[item.touch].shown}
+                for item in against[:10]
+            ],
+        },
+    )
+
+
+def internal(step: Step, error: BaseException) -> Problem:
+    """The problem of a bug: an id to look up; the trace is in the log, not here."""
+    return Problem(
+        Code.INTERNAL,
+        f"{step.name} failed in an unforeseen way ({type(error).__name__}). "
+        f"The trace is in the log under call {step.id}.",
+        log_id=step.id,
+    )
+
+
+def system_problem(error: OSError) -> Problem:
+    """The problem of a failing disk or system."""
+    name = error.filename if isinstance(error.filename, str) else None
+    return Problem(Code.IO_ERROR, f"{error.strerror or error}.", errno=error.errno, path=name)
+
+
+def effect_of(step: Step) -> str:
+    """What a call that did not complete has done: none, done, or not known."""
+    if not step.started or not step.changing:
+        return "none"
+    if step.files is not None and step.files.changes:
+        return "done"
+    only_files = all(touch.kind.value.startswith("fs.") for touch in step.touches)
+    return "none" if only_files else "unknown"
+
+
+def adapted(tool: Tool, call: Call) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Arguments of another version in the form of ours; UNSUPPORTED_VERSION where there is no way."""
+    assert call.version is not None
+    asked, ours = call.version.split(".")[0], tool.version.split(".")[0]
+    if asked == ours:
+        return dict(call.args), ()
+    adapter = tool.adapters.get(int(asked)) if asked.isdigit() else None
+    if adapter is None:
+        spoken = [tool.version, *(f"{major}.x" for major in sorted(tool.adapters))]
+        raise Problem(
+            Code.UNSUPPORTED_VERSION,
+            f"{tool.name} {call.version} is not spoken here; spoken: {', '.join(spoken)}.",
+            spoken=spoken,
+        )
+    return adapter(dict(call.args)), (f"arguments of version {call.version} were adapted to {tool.version}",)
