@@ -23,11 +23,8 @@ PARTS = {
 def main() -> int:
     """Run all parts, one after the other; the exit code tells whether each ran."""
     failed = 0
-    pages = [
-        "# Figures\n",
-        f"`make bench` on Python {platform.python_version()}, {os.cpu_count()} cores, Linux {platform.release()}. Figures are "
-        "ratios within one run; the absolute times are this machine's.\n",
-    ]
+    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, Linux {platform.release()}"
+    pages = [f"# Figures\n\n`make bench` on {machine}. Ratios within one run; absolute times are this machine's.\n"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     for file, title in PARTS.items():
         print(f"{title} ({file}) …", flush=True)

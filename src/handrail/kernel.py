@@ -110,7 +110,7 @@ class Kernel:
             raise
         except OSError as error:
             return self._fail(step, system_problem(error))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  a tool's own bug must not end the run
             log.error("call %s of %s failed\n%s", step.id, step.name, self._finisher.hidden(format_exc()))
             return self._fail(step, internal(step, error))
         finally:

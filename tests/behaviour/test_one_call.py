@@ -346,7 +346,7 @@ async def test_places_reach_the_tool_resolved(opens: Any, work: Path) -> None:
     got: list[Place] = []
 
     @tool()
-    async def look(path: Reads, more: list[Reads] | None = None) -> Answer[int]:  # type: ignore[valid-type]
+    async def look(path: Reads, more: list[Reads] | None = None) -> Answer[int]:
         """Keep what it is given."""
         got.extend([path, *(more or [])])
         return Answer(1)

@@ -93,13 +93,14 @@ def settings() -> Iterator[str]:
 
     yield "# Settings\n\n"
     yield "`handrail.toml` in the project, `config.toml` in the user's configuration folder, `--config`, the\n"
-    yield "environment (`HANDRAIL_SECTION__KEY`) and flags; later beats earlier. The last column says what a project's\n"
-    yield "file may do to a value before a person has trusted it (`handrail config trust`).\n\n"
+    yield "environment (`HANDRAIL_SECTION__KEY`) and flags; later beats earlier. The last column says what a\n"
+    yield "project's file may do to a value before a person has trusted it (`handrail config trust`).\n\n"
     yield "| setting | type | default | meaning | untrusted |\n|---|---|---|---|---|\n"
     for key in keys():
         default = "" if key.default is None else f"`{_json(key.default)}`"
         yield f"| `{key.name}` | {_cell(key.type)} | {_cell(default)} | {_cell(key.says)} | {key.meets.value} |\n"
-    yield "\n## Rules\n\nEach `[[rules]]` entry; all given fields must match.\n\n| field | type | meaning |\n|---|---|---|\n"
+    yield "\n## Rules\n\nEach `[[rules]]` entry; all given fields must match.\n\n"
+    yield "| field | type | meaning |\n|---|---|---|\n"
     for key in rule_keys():
         yield f"| `{key.name.removeprefix('rules.')}` | {_cell(key.type)} | {_cell(key.says)} |\n"
 
@@ -116,8 +117,8 @@ def verbs() -> Iterator[str]:
 
     from handrail.front.cli.root import VERBS, handrail
 
-    yield "# Command line\n\nData on stdout, the rest on stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 denied,\n"
-    yield "4 approval pending, 124 timed out, 130 interrupted.\n"
+    yield "# Command line\n\nData on stdout, the rest on stderr. Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
+    yield "3 denied, 4 approval pending, 124 timed out, 130 interrupted.\n"
     root = click.Context(handrail, info_name="handrail")
     for name in VERBS:
         found = handrail.get_command(root, name)
