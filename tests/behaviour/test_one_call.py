@@ -385,3 +385,18 @@ async def test_a_folder_is_judged_where_it_will_lie_after_a_move(opens: Any, wor
     assert hook.error.code == "PATH_PROTECTED"
     assert (work / "plain" / "hooks" / "pre-commit").exists()
     assert file.ok, file.content
+
+
+async def test_a_further_root_is_reached_by_its_own_name(opens: Any, work: Path, tmp_path: Path) -> None:
+    """Settings that add a folder mean it to be used; its neighbours stay out of reach, also by `..`."""
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "a.txt").write_text("there")
+    (tmp_path / "outside.txt").write_text("no")
+    config = {"workspace": {"read": [str(tmp_path / "more")]}}
+    async with opens(config=config, enable=("fs",)) as runtime:
+        inside = await runtime.call("read_file", {"path": f"{tmp_path}/more/a.txt"})
+        beside = await runtime.call("read_file", {"path": f"{tmp_path}/outside.txt"})
+        dotted = await runtime.call("read_file", {"path": f"{tmp_path}/more/../outside.txt"})
+        written = await runtime.call("write_file", {"path": f"{tmp_path}/more/b.txt", "content": "x"})
+    assert inside.content == "there"
+    assert [outcome.error.code for outcome in (beside, dotted, written)] == ["PATH_OUTSIDE_ROOTS"] * 3

@@ -143,10 +143,19 @@ class _Walk:
                 text = f"There is no {name}; a file of the workspace that has such a name is reached as ./{self._asked}"
                 raise Problem(Code.PATH_OUTSIDE_ROOTS, text, roots=self._roots.names())
         elif path.startswith("/"):
-            if not allow_absolute:
+            if not allow_absolute and not self._in_further_root(path):
                 raise self._absolute_refused()
             self._root = None
         self._todo = path.split("/")[::-1]
+
+    def _in_further_root(self, path: str) -> bool:
+        """Whether a path is named beneath a root that settings added: it has no other name."""
+        clean = os.path.normpath(path)
+        return any(
+            clean == root.path or clean.startswith(f"{root.path}/")
+            for root in self._roots.all
+            if root.name == root.path
+        )
 
     def run(self) -> Place:
         """Walk to the end."""
