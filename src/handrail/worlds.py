@@ -70,6 +70,7 @@ class Worlds:
             disable=frozenset(settings.tools.disable),
             protected=settings.workspace.protected,
             own_paths=_own_paths(ground),
+            settings_files=tuple(os.path.realpath(file.path) for file in loaded.files),
             allowed_hosts=settings.http.allowed_hosts,
             mode=settings.mode,
             caller=ground.options.caller,
@@ -81,7 +82,9 @@ class Worlds:
         )
         # Both modes judge alike: what was asked for in one may be replayed in the other.
         mode = Mode.INTERACTIVE
-        policy = replace(self.base, roots=(), run_id="", own_paths=(), caller="", origins={}, mode=mode)
+        policy = replace(
+            self.base, roots=(), run_id="", own_paths=(), settings_files=(), caller="", origins={}, mode=mode
+        )
         self.digest = digest_of("handrail-policy-1", policy)
 
     def of(self, tool: Tool) -> World:

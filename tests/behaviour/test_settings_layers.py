@@ -343,3 +343,17 @@ def test_a_new_file_never_replaces_one(place: Place) -> None:
     with pytest.raises(SettingsFault, match="cannot be written"):
         write_new(place.project / "no/folder.toml", "")
     assert (kept.read_text(), (place.project / "elsewhere.toml").exists()) == ("# mine\n", False)
+
+
+async def test_a_file_that_holds_settings_may_be_read_and_never_written(tmp_path: Path) -> None:
+    """Also where it is the project's pyproject.toml, which is not ours alone."""
+    from handrail import Runtime
+
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\n\n[tool.handrail.tools]\ndisable = ["grep"]\n')
+    edit = {"path": "pyproject.toml", "edits": [{"old": '["grep"]', "new": "[]"}]}
+    async with Runtime.open(tmp_path, flags={"tools.enable": ["fs"]}, mode="headless") as runtime:
+        read = await runtime.call("read_file", {"path": "pyproject.toml"})
+        written = await runtime.call("edit_file", edit)
+    assert read.ok
+    assert written.error is not None
+    assert (written.error.code, written.error.details["rule"]) == ("PATH_PROTECTED", "builtin.settings")

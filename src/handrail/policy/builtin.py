@@ -110,11 +110,18 @@ def _changed(absolute: str, touch: Touch, world: World) -> Iterator[Finding]:
     if (touch.deep or touch.how is MOVE) and touch.below is None and place.kind is PlaceKind.DIRECTORY:
         yield _deny("builtin.unseen", f"what lies below {touch.shown} is not known, so it cannot be judged")
     yield from _planted(absolute, touch.shown)
+    yield from _settings(absolute, touch.shown, world)
     for path in touch.below or ():
         inner, shown = machine_path(place.root, path), place.root.shown(path)
+        yield from _settings(inner, shown, world)
         if pattern := protects(KEY_MATERIAL, inner):
             yield _deny("builtin.key-material", f"{shown} is key material ({pattern})")
         yield from _planted(inner, shown)
+
+
+def _settings(absolute: str, shown: str, world: World) -> Iterator[Finding]:
+    if absolute in world.settings_files:
+        yield _deny("builtin.settings", f"{shown} holds settings of Handrail; people edit it, tools never")
 
 
 def _planted(absolute: str, shown: str) -> Iterator[Finding]:

@@ -42,6 +42,9 @@ class World:
     disable: frozenset[str] = frozenset()
     protected: tuple[str, ...] = (".env*", "!.env.example")
     own_paths: tuple[str, ...] = ()  # absolute folders of Handrail's own state, settings and ledger
+    settings_files: tuple[
+        str, ...
+    ] = ()  # absolute files that settings were read from: tools may read them, never write
     allowed_hosts: tuple[str, ...] = ()
     mode: Mode = Mode.INTERACTIVE
     skill_name: str | None = None
