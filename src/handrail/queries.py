@@ -77,4 +77,5 @@ class TextFound:
     more: bool = False
     binary: int = 0  # files that turned out binary after a match: not shown
     unreadable: int = 0
+    left_out: bool = False  # large files were not searched, because one holds a line too long
     changed: int = 0  # lines that were not there any more when they were read again

@@ -116,7 +116,8 @@ async def test_a_tools_own_exception_is_one_failed_outcome_without_its_text(open
 async def test_a_tool_that_hangs_times_out_and_others_go_on(opens: Any) -> None:
     """The deadline is the tool's own."""
     async with opens(tools=OWN) as runtime:
-        outcome, other = await asyncio.gather(runtime.call("sleeper"), runtime.call("echo", {"text": "x"}))
+        both = asyncio.gather(runtime.call("sleeper"), runtime.call("echo", {"text": "x"}))
+        outcome, other = await asyncio.wait_for(both, 10)
         ends = [event["code"] for event in journal_of(runtime) if event["kind"] == "tool.failed"]
     assert outcome.error.code == "TIMEOUT"
     assert ends == ["TIMEOUT"]

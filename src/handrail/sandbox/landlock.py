@@ -92,6 +92,7 @@ def start(
     cwd_fd: int,
     stdout: int,
     stderr: int,
+    stdin: int | None = None,
     inherit: Sequence[int] = (),
 ) -> Popen[bytes]:
     """Start a program in an open folder with an empty environment, confined by a ruleset where there is one.
@@ -101,11 +102,12 @@ def start(
     import subprocess  # before the domain is entered: afterwards nothing can be imported
 
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    given = null if stdin is None else stdin
     # The new process resolves /proc/self as itself, and has the folder's descriptor until it executes.
     where = f"/proc/self/fd/{cwd_fd}"
 
     def popen() -> Popen[bytes]:
-        return subprocess.Popen(argv, cwd=where, env={}, stdin=null, stdout=stdout, stderr=stderr, close_fds=False)
+        return subprocess.Popen(argv, cwd=where, env={}, stdin=given, stdout=stdout, stderr=stderr, close_fds=False)
 
     try:
         with _launching:

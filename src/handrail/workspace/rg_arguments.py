@@ -66,6 +66,11 @@ def protections(place: Place, exclusions: Sequence[Exclusion], *, hidden: bool) 
             yield f"--{flag}=!**/{{{','.join(patterns)}}}"  # one glob of many choices: compiled in half the time
 
 
+def of_given(query: TextQuery, fds: Sequence[int]) -> list[str]:
+    """Say that open files alone are searched, or standard input where there are none."""
+    return ["--no-config", "--color=never", "--", query.pattern, *([f"/proc/self/fd/{fd}" for fd in fds] or ["-"])]
+
+
 def of_names() -> list[str]:
     """Say that names alone are wanted."""
     return ["--files", "--null"]

@@ -10,6 +10,7 @@ from functools import lru_cache
 from handrail.policy.patterns import excluded
 from handrail.queries import Hit, TextFound, TextQuery
 from handrail.words import Exclusion, Place
+from handrail.workspace.rg_pieces import Pieces
 from handrail.workspace.rg_source import Source
 
 # path NUL line : column : offset : text, or for context: path NUL line - offset - text
@@ -77,10 +78,7 @@ def _fixed_part(pattern: str) -> str:
 class Lines:
     """Takes up ripgrep's lines until a query has enough."""
 
-    def __init__(
-        self, query: TextQuery, keeper: Keeper, open_file: Open, only: tuple[bytes, str] | None = None
-    ) -> None:
-        """With `only` (a path as ripgrep prints it, and as it is shown) every line belongs to that one file."""
+    def __init__(self, query: TextQuery, keeper: Keeper | None, open_file: Open) -> None:
         self.hits: list[Hit] = []
         self.more = False
         self.binary = 0
@@ -88,7 +86,6 @@ class Lines:
         self._query = query
         self._keeper = keeper
         self._open = open_file
-        self._only = only
         self._after = None if query.after is None else (order(os.fsencode(query.after[0])), query.after[1])
         self._rest = b""
         self._raw: bytes | None = None
@@ -132,7 +129,7 @@ class Lines:
         self._tell_binary(self._rest)
         self._raw, self._rest = None, b""
 
-    def result(self, unreadable: int) -> TextFound:
+    def result(self, unreadable: int, *, left_out: bool = False) -> TextFound:
         """Give what was found; context that belongs to a match of the next page is left to it."""
         last = next((hit for hit in reversed(self.hits) if hit.is_match), None)
         if last is None:
@@ -140,7 +137,7 @@ class Lines:
         else:
             while self.hits[-1].path != last.path or self.hits[-1].line > last.line + self._query.context:
                 self.hits.pop()
-        return TextFound(self.hits, [], self.more, self.binary, unreadable, self.changed)
+        return TextFound(self.hits, [], self.more, self.binary, unreadable, left_out, self.changed)
 
     def _enter(self, raw: bytes) -> None:
         self._end_file()
@@ -149,19 +146,17 @@ class Lines:
         self._raw = raw
         named = raw.rsplit(b"\n", 1)[-1] if messages else raw
         self._first, self._in_file = len(self.hits), 0
-        self._path = self._only[1] if self._only else os.fsdecode(named)
+        self._path = os.fsdecode(named)
         self._source = self._opened(named)
 
     def _opened(self, named: bytes) -> Source | None:
-        if self._only:
-            return Source(self._open("")) if named == self._only[0] else None
         here = order(named)
         self._skip_to = 0
         if self._after is not None and here <= self._after[0]:
             if here < self._after[0]:
                 return None
             self._skip_to = self._after[1]
-        if not self._keeper.keeps([self._path]):
+        if self._keeper is None or not self._keeper.keeps([self._path]):
             return None
         try:
             return Source(self._open(self._path))
@@ -200,6 +195,28 @@ class Lines:
                 self._matches -= self._in_file
                 self._files -= self._in_file > 0
                 del self.hits[self._first :]
+
+
+class OneFile(Lines):
+    """Takes up the lines of one file that is open already, whatever ripgrep calls it; its path is empty."""
+
+    def __init__(self, query: TextQuery, open_file: Open, pieces: Pieces | None) -> None:
+        super().__init__(query, None, open_file)
+        self._pieces = pieces
+
+    def _opened(self, _named: bytes) -> Source | None:
+        self._path = ""
+        self._skip_to = 0 if self._after is None else self._after[1]
+        return Source(self._open(""))
+
+    def _take(self, line: int, offset: int, column: int, text: bytes) -> bool:
+        if self._pieces is None:
+            return super()._take(line, offset, column, text)
+        line, offset, inside = self._pieces.place(line, offset)
+        taken = super()._take(line, offset, column, text)
+        if taken and inside and self.hits[-1].column:
+            self.hits[-1] = self.hits[-1]._replace(column=self.hits[-1].column + inside)
+        return taken
 
 
 def sorted_lines(data: bytes) -> bytes:

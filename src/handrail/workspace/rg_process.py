@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from io import RawIOBase
 from subprocess import Popen
 
 from handrail.errors import Code, Problem
@@ -17,6 +21,7 @@ from handrail.workspace.threads import Brake
 CHUNK = 1 << 16
 _LOOK_AROUND_MS = 20  # how soon a run notices that its caller gave up
 _MAX_MESSAGES = 1 << 16
+_ABORTED = -6
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ class Ground:
     root_fd: int
     cwd_fd: int
     confined: bool
+    max_memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,11 @@ class End:
     late: bool
     code: int
     messages: str
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether it met a line longer than the memory it is given."""
+        return self.code == _ABORTED and "memory allocation" in self.messages
 
 
 @cache
@@ -60,23 +71,26 @@ def run(
     until: Callable[[], float],
     brake: Brake,
     inherit: Sequence[int] = (),
+    pieces: Iterable[bytes] | None = None,
 ) -> End:
     """Run rg and feed what it prints until that is enough (`feed` says True), it ends, or its time is up.
 
-    `until` gives the end of that time by the monotonic clock; it may put it off as it sees how things go.
+    `until` gives the end of that time by the monotonic clock; it may put it off as it sees how things go. `pieces`
+    are its standard input.
     """
     messages = os.memfd_create("rg")
     reading, writing = os.pipe()
     try:
-        child = _start(ground, argv, writing, messages, inherit)
-        os.close(writing)
-        writing = -1
-        try:
-            finished, late = _read(reading, feed, until, brake)
-        finally:
-            if child.poll() is None:
-                child.kill()
-            code = child.wait()
+        with _written(pieces) as stdin:
+            child = _start(ground, argv, writing, messages, stdin, inherit)
+            os.close(writing)
+            writing = -1
+            try:
+                finished, late = _read(reading, feed, until, brake)
+            finally:
+                if child.poll() is None:
+                    child.kill()
+                code = child.wait()
         brake.check()
         told = os.pread(messages, _MAX_MESSAGES, 0).decode("utf-8", "replace")
         return End(finished, late, code, told)
@@ -86,19 +100,53 @@ def run(
                 os.close(fd)
 
 
-def _start(ground: Ground, argv: Sequence[str], stdout: int, stderr: int, inherit: Sequence[int]) -> Popen[bytes]:
+@contextmanager
+def _written(pieces: Iterable[bytes] | None) -> Iterator[int | None]:
+    """Give a pipe that pieces are written into from a thread, which ends when nobody reads any more."""
+    if pieces is None:
+        yield None
+        return
+    reading, writing = os.pipe()
+
+    def write() -> None:
+        with suppress(BrokenPipeError), open(writing, "wb", buffering=0) as pipe:
+            for piece in pieces:
+                _write_all(pipe, piece)
+
+    thread = threading.Thread(target=write, name="handrail-pieces")
+    thread.start()
+    try:
+        yield reading
+    finally:
+        os.close(reading)
+        thread.join()
+
+
+def _write_all(pipe: RawIOBase, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[pipe.write(view) or 0 :]
+
+
+def _start(
+    ground: Ground, argv: Sequence[str], stdout: int, stderr: int, stdin: int | None, inherit: Sequence[int]
+) -> Popen[bytes]:
     rules = None
     try:
         if ground.confined:
             rules = landlock.ruleset([ground.root_fd], [ground.program])
-        return landlock.start(
+        child = landlock.start(
             [ground.program, *argv],
             ruleset_fd=rules,
             cwd_fd=ground.cwd_fd,
+            stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             inherit=inherit,
         )
+        with suppress(OSError):  # it is gone already
+            resource.prlimit(child.pid, resource.RLIMIT_DATA, (ground.max_memory_bytes, ground.max_memory_bytes))
+        return child
     except (OSError, ValueError) as error:
         raise Problem(Code.IO_ERROR, f"ripgrep could not be started: {error}", program=ground.program) from None
     finally:

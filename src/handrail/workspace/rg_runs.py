@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from handrail.errors import Code, Problem
 from handrail.workspace.rg_process import End, Ground, run
 from handrail.workspace.threads import Brake
 
+_LARGE_BYTES = 1 << 24
 _PATIENCE = 20  # how many head starts a run gets that finds all that is wanted in that time
 _UNREADABLE = re.compile(r"^rg: .*\(os error \d+\)$", re.MULTILINE)
 _NOTHING_SEARCHED = re.compile(r"(?s)(?:rg: )?No files were searched.*")  # said of filters that fit no file
@@ -45,6 +46,7 @@ class Runs:
         self._deadline = deadline
         self._head_start = head_start_seconds
         self._brake = brake
+        self.left_out = False
 
     def in_order(
         self,
@@ -54,7 +56,25 @@ class Runs:
         sort: Callable[[bytes], bytes],
         flood_bytes: int,
     ) -> tuple[S, End]:
-        """Feed a sink in the order of paths, by the quickest way there is."""
+        """Feed a sink in the order of paths, by the quickest way there is.
+
+        Where a line is too long for the memory given, large files are left out (`left_out` says so).
+        """
+        order = (tail, fresh, sort, flood_bytes)
+        sink, end = self._quickest(argv, *order)
+        if end.out_of_memory:
+            self.left_out = True
+            sink, end = self._quickest([*argv, f"--max-filesize={_LARGE_BYTES}"], *order)
+        return sink, self.checked(end)
+
+    def _quickest(
+        self,
+        argv: list[str],
+        tail: tuple[str, ...],
+        fresh: Callable[[], S],
+        sort: Callable[[bytes], bytes],
+        flood_bytes: int,
+    ) -> tuple[S, End]:
         in_order = [*argv, "--sort=path", *tail]
         began, sink = time.monotonic(), fresh()
 
@@ -65,15 +85,17 @@ class Runs:
 
         end = self._fed(in_order, sink, patience)
         if not end.late:
-            return sink, self.checked(end)
+            return sink, end
         flood = Flood(flood_bytes)
-        end = self.checked(self._fed([*argv, *tail], flood))
+        end = self._fed([*argv, *tail], flood)
+        if end.late or end.out_of_memory:
+            return sink, end
         sink = fresh()
         if end.finished:
             sink.feed(sort(flood.data))
             sink.close()
             return sink, end
-        return sink, self.checked(self._fed(in_order, sink))
+        return sink, self._fed(in_order, sink)
 
     def _fed(self, argv: list[str], sink: Sink, until: Callable[[], float] | None = None) -> End:
         try:
@@ -87,9 +109,11 @@ class Runs:
         feed: Callable[[bytes], bool],
         fds: Sequence[int] = (),
         until: Callable[[], float] | None = None,
+        pieces: Iterable[bytes] | None = None,
     ) -> End:
+        """Run once, until the deadline unless told otherwise."""
         until = until or (lambda: self._deadline)
-        return run(self._ground, argv, feed, until=until, brake=self._brake, inherit=fds)
+        return run(self._ground, argv, feed, until=until, brake=self._brake, inherit=fds, pieces=pieces)
 
     def checked(self, end: End) -> End:
         """Raise what a run's end means for the caller."""
@@ -98,6 +122,8 @@ class Runs:
                 "The search took too long and was stopped; search below a smaller `path`, or name a `glob` or `type`."
             )
             raise Problem(Code.TIMEOUT, text)
+        if end.out_of_memory:
+            raise Problem(Code.IO_ERROR, "ripgrep ran out of memory over a line that is too long; search fewer files.")
         told = _NOTHING_SEARCHED.sub("", _UNREADABLE.sub("", end.messages)).strip()
         if end.code == 2 and told:
             raise Problem(Code.INVALID_ARGS, told.removeprefix("rg: "))

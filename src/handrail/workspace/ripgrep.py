@@ -21,15 +21,17 @@ from handrail.words import Exclusion, Place, PlaceKind
 from handrail.workspace.access import READ, not_a_file, problem_of
 from handrail.workspace.beneath import FOLDER
 from handrail.workspace.files import WorkspaceFiles
-from handrail.workspace.rg_arguments import of_names, of_text, of_walk
+from handrail.workspace.rg_arguments import of_given, of_names, of_text, of_walk
 from handrail.workspace.rg_files import Names, folders_of, ranked, really_there, sorted_names
-from handrail.workspace.rg_output import Keeper, Lines, order, sorted_lines
+from handrail.workspace.rg_output import Keeper, Lines, OneFile, order, sorted_lines
+from handrail.workspace.rg_pieces import Pieces, has_overlong_line
 from handrail.workspace.rg_process import Ground, find_program
 from handrail.workspace.rg_runs import Flood, Runs, unreadable
 from handrail.workspace.threads import Brake
 
 HEAD_START_SECONDS = 0.008
 COUNT_SECONDS = 0.025  # what counting the ignored may take, and what the search itself may have taken before it
+MAX_MEMORY_BYTES = 192 << 20  # of ripgrep, which holds a whole line of each file it is at
 MAX_LISTED = 200_000  # names taken up where all of them are needed
 _FLOOD_BYTES = 1 << 20  # of unsorted lines that are kept before a sorted run is the better way
 _BATCH = 128  # files handed to one run as descriptors
@@ -49,6 +51,7 @@ class Ripgrep:
         head_start_seconds: float = HEAD_START_SECONDS,
         count_seconds: float = COUNT_SECONDS,
         program: str | None = None,
+        max_memory_bytes: int = MAX_MEMORY_BYTES,
     ) -> None:
         """Confine with Landlock where the kernel has it, and run the `rg` installed with us, unless told otherwise."""
         self.access = files.access
@@ -57,6 +60,7 @@ class Ripgrep:
         self.head_start_seconds = head_start_seconds
         self.count_seconds = count_seconds
         self.program = program
+        self.max_memory_bytes = max_memory_bytes
 
     def bind(self, excluded: Sequence[Exclusion]) -> BoundSearcher:
         """Give the searcher of one call."""
@@ -114,7 +118,8 @@ class Search:
         except OSError as error:
             raise problem_of(error, place, "searched") from None
         try:
-            ground = Ground(ripgrep.program or find_program(), root, self._folder, ripgrep.confined)
+            program = ripgrep.program or find_program()
+            ground = Ground(program, root, self._folder, ripgrep.confined, ripgrep.max_memory_bytes)
             self._runs = Runs(ground, deadline, ripgrep.head_start_seconds, self._brake)
             return work(self)
         finally:
@@ -184,25 +189,18 @@ class Search:
         lines, end = self._runs.in_order(
             argv, ("--", query.pattern), partial(Lines, query, keeper, self._open_file), sorted_lines, _FLOOD_BYTES
         )
-        return lines.result(unreadable=unreadable(end))
+        return lines.result(unreadable=unreadable(end), left_out=self._runs.left_out)
 
     def _in_one_file(self, query: TextQuery) -> TextFound:
         fd = self._opened_place()
         try:
-            argv = [
-                *of_text(query, query.mode),
-                "--no-config",
-                "--color=never",
-                "--",
-                query.pattern,
-                f"/proc/self/fd/{fd}",
-            ]
+            pieces = Pieces(fd) if has_overlong_line(fd) else None
+            argv = [*of_text(query, query.mode), *of_given(query, [fd] if pieces is None else [])]
             if query.mode != "content":
-                return TextFound([], [("", count) for _, count in self._counted(argv, [fd])])
-            only = (f"/proc/self/fd/{fd}".encode(), "")
-            lines = Lines(query, self._keeper(query), lambda _path: os.dup(fd), only)
+                return TextFound([], [("", count) for _, count in self._counted(argv, [fd], pieces)])
+            lines = OneFile(query, lambda _path: os.dup(fd), pieces)
             try:
-                end = self._runs.checked(self._runs.run(argv, lines.feed, [fd]))
+                end = self._runs.checked(self._runs.run(argv, lines.feed, [fd], pieces=pieces))
             finally:
                 lines.close()
             return lines.result(unreadable=unreadable(end))
@@ -236,25 +234,16 @@ class Search:
         with _all_open(paths, self._open_file) as opened:
             if not opened:
                 return []
-            files = [f"/proc/self/fd/{fd}" for fd in opened]
-            argv = [
-                *of_text(query, query.mode),
-                "--no-config",
-                "--color=never",
-                "--sort=none",
-                "--",
-                query.pattern,
-                *files,
-            ]
+            argv = [*of_text(query, query.mode), *of_given(query, list(opened))]
             counts = dict(self._counted(argv, list(opened)))
         return [(path, counts[fd]) for fd, path in opened.items() if fd in counts]
 
-    def _counted(self, argv: list[str], fds: list[int]) -> list[tuple[int, int]]:
-        """Give descriptor and number of matching lines (1 where only files are asked for)."""
+    def _counted(self, argv: list[str], fds: list[int], pieces: Pieces | None = None) -> list[tuple[int, int]]:
+        """Give descriptor (-1 for pieces) and number of matching lines (1 where only files are asked for)."""
         flood = Flood(_FLOOD_BYTES)
-        self._runs.checked(self._runs.run(argv, flood.feed, fds))
-        found = re.findall(rb"/proc/self/fd/(\d+)\0(?:(\d+)\n)?", flood.data)
-        return [(int(fd), int(count or 1)) for fd, count in found]
+        self._runs.checked(self._runs.run(argv, flood.feed, fds, pieces=pieces))
+        found = re.findall(rb"(?:/proc/self/fd/(\d+)|<stdin>)\0(?:(\d+)\n)?", flood.data)
+        return [(int(fd or -1), int(count or 1)) for fd, count in found]
 
     # ── handles ──────────────────────────────────────────────────────────────────────────────
 

@@ -200,6 +200,8 @@ def _notes(search: _Search, found: TextFound, cut: Match | None) -> list[str]:
         notes.append(f"[{many(found.binary, 'binary file matches', 'binary files match')} and cannot be shown]")
     if found.unreadable:
         notes.append(f"[{many(found.unreadable, 'file')} could not be read]")
+    if found.left_out:
+        notes.append("[Large files were left out, because one holds a line too long; search such a file by its `path`]")
     if found.changed:
         notes.append(f"[{many(found.changed, 'place')} changed while being searched and left out]")
     return notes

@@ -1,5 +1,0 @@
-import sys
-
-from handrail.gates import asking
-
-sys.modules[__name__] = asking

@@ -1,5 +1,0 @@
-import sys
-
-from handrail.gates import desks
-
-sys.modules[__name__] = desks

@@ -1,5 +1,0 @@
-import sys
-
-from handrail import catalog
-
-sys.modules[__name__] = catalog

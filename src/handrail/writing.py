@@ -1,5 +1,0 @@
-import sys
-
-from handrail.gates import writing
-
-sys.modules[__name__] = writing
