@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from handrail import Runtime
 
 
 @pytest.fixture(autouse=True)
-def own_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep a test away from the user's real state, settings and secrets."""
     home = tmp_path_factory.mktemp("home")
     for name, folder in (("STATE", "state"), ("CONFIG", "config"), ("CACHE", "cache")):
@@ -21,7 +21,7 @@ def own_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     for name in list(os.environ):
         if name.startswith("HANDRAIL_") and name != "HANDRAIL_TEST_SCALE":
             monkeypatch.delenv(name)
-    yield home
+    return home
 
 
 @pytest.fixture

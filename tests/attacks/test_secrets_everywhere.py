@@ -17,13 +17,13 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from handrail import Answer, Outcome, Reads, Runtime, Workspace
+from handrail.catalog import tool
 from handrail.errors import Code, Problem
 from handrail.output.patterns import KINDS, MARK
 from handrail.output.redact import Redactor
 from handrail.settings import paths
 from handrail.store import databases
 from handrail.testing import ScriptedApprover
-from handrail.catalog import tool
 from handrail.words import Evidence, Truncation
 
 TOKEN = 'zK4+mN/8"pQ\\2=rT6&wXo9'  # spelled differently in JSON, in a URL and plainly

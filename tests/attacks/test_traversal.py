@@ -20,10 +20,10 @@ import pytest
 
 from attacks.test_traversal_resolve import DOTS, PREFIXES, SLASHES
 from handrail import Outcome, Runtime
+from handrail.catalog import Tool
 from handrail.errors import Code
 from handrail.store.reader import events, verify
 from handrail.testing import ScriptedApprover
-from handrail.catalog import Tool
 from handrail.words import Status, TouchKind
 
 CANARY = "canary-6b1f09c2e7"

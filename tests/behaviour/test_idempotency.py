@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from handrail.catalog import tool
 from handrail.store.reader import events
 from handrail.store.state import KeyRecord
-from handrail.catalog import tool
 
 
 def counting() -> tuple[Any, list[int]]:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from handrail import Answer, Misuse, Place, Reads, Runtime, Touch, TouchKind, Workspace, Writes
-from handrail.store.reader import events
 from handrail.catalog import tool
+from handrail.store.reader import events
 from handrail.words import Call, Status
 
 
@@ -285,7 +285,7 @@ async def test_a_thousand_calls_at_once_are_neither_lost_nor_crossed(opens: Any,
         (work / f"{number}.txt").write_text(f"content of {number}")
 
     def threads() -> int:
-        return len([thread for thread in threading.enumerate()])
+        return len(threading.enumerate())
 
     def descriptors() -> int:
         return len(os.listdir("/proc/self/fd"))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from handrail.settings.lint import Lint, lint
 from handrail.catalog import Catalog, Reads, Writes, tool
+from handrail.settings.lint import Lint, lint
 from settings_place import Place
 
 

@@ -141,6 +141,8 @@ def test_what_settings_warn_of_is_told_once(cli: Cli) -> None:
     assert (ended.code, ended.out) == (0, "one\ntwo\nthree\n")
     assert ended.err.count("warning: ") == 1
     assert "handrail.toml:2" in ended.err
+    # This one looks at the settings twice: for the place of the runs, and to open one.
+    assert cli("runs", "undo").err.count("warning: ") == 1
 
 
 def test_without_a_place_for_the_journal_nothing_runs(cli: Cli) -> None:
@@ -222,7 +224,7 @@ def waiting(cli: Cli) -> tuple[subprocess.Popen[str], str]:
     call = subprocess.Popen(
         [*COMMAND, "call", "--run", "r", *OVERWRITE],
         cwd=cli.work,
-        env=cli.env,
+        env={**cli.env, "HANDRAIL_APPROVALS__WAIT_SECONDS": "60"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -265,10 +267,11 @@ def test_a_run_that_is_open_elsewhere_is_not_touched(cli: Cli) -> None:
     assert (call.returncode, "write elsewhere" in err) == (3, True)
 
 
-def test_a_reader_that_had_enough_is_no_error(cli: Cli, tmp_path: Path) -> None:
+def test_a_reader_that_had_enough_is_no_error(cli: Cli) -> None:
     """`handrail runs events | head -1` prints one line and nothing else."""
-    for _ in range(3):
-        cli("call", "--run", "r", "read_file", "path=a.txt")
+    cli("call", "--run", "r", "read_file", "path=a.txt")
+    journal = Path(cli.env["XDG_STATE_HOME"], "handrail", "runs", "r", "events.jsonl")
+    journal.write_bytes(journal.read_bytes() * 500)  # more than a pipe holds
     line = f"{sys.executable} -c 'from handrail.front.cli import main; main()' runs events r | head -1"
     ended = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {line}"],

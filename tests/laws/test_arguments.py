@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from handrail.errors import Code, Problem
 from handrail.catalog import Tool, tool
+from handrail.errors import Code, Problem
 
 
 @dataclass(frozen=True, slots=True)

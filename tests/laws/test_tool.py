@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from handrail.errors import Code, Misuse, Problem
-from handrail.ports import Clock, Workspace
 from handrail.catalog import (
     Catalog,
     Deletes,
@@ -22,6 +20,8 @@ from handrail.catalog import (
     host_and_port,
     tool,
 )
+from handrail.errors import Code, Misuse, Problem
+from handrail.ports import Clock, Workspace
 from handrail.words import How, Risk, Touch, TouchKind
 
 HERE = at(".")

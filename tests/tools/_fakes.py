@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from handrail.catalog import Tool
 from handrail.errors import Problem
 from handrail.output.redact import Redactor
 from handrail.ports import Limits, Places, Secrets, Workspace
-from handrail.catalog import Tool
 from handrail.words import Answer, Change, Exclusion, Root, Touch, TouchKind
 from handrail.workspace.files import WorkspaceFiles
 
