@@ -88,6 +88,13 @@ def test_a_rate_lets_a_minutes_worth_through_and_then_one_by_one() -> None:
     assert refused(limits, tool="other", key=10, now=10.2) is None
 
 
+def test_a_long_pause_saves_up_no_more_than_a_minutes_worth() -> None:
+    """After an hour without a call as many go at once as after a minute."""
+    rate = Rate(6)
+    assert rate.take(0.0) == 0.0
+    assert [rate.take(3600.0) == 0.0 for _ in range(8)] == [True] * 6 + [False] * 2
+
+
 @given(st.integers(1, 120), st.lists(st.floats(0, 30), max_size=60))
 def test_a_rate_is_never_exceeded_in_any_minute(per_minute: int, pauses: list[float]) -> None:
     """In every window of a minute at most twice the rate goes through: what was saved up, and what came in."""
@@ -156,14 +163,14 @@ def test_a_half_open_breaker_lets_exactly_one_through() -> None:
 
 def test_the_one_that_was_tried_closes_the_breaker_or_opens_it_again() -> None:
     """A success lets all through; a failure starts the wait from the beginning."""
-    closed, again = opened(Limits(BOUNDS)), opened(Limits(BOUNDS))
-    assert refused(closed, now=30.0) is None
-    closed.ended("t", True, 31.0)
-    assert [refused(closed, key=number, now=31.0) for number in range(5)] == [None] * 5
-    assert refused(again, now=30.0) is None
-    again.ended("t", False, 31.0)
-    assert refused(again, now=60.9) is not None
-    assert refused(again, now=61.0) is None
+    closed, again = opened(Limits(BOUNDS), now=5.0), opened(Limits(BOUNDS), now=5.0)
+    assert refused(closed, now=35.0) is None
+    closed.ended("t", True, 36.0)
+    assert [refused(closed, key=number, now=36.0) for number in range(5)] == [None] * 5
+    assert refused(again, now=35.0) is None
+    again.ended("t", False, 36.0)
+    assert refused(again, now=65.9) is not None
+    assert refused(again, now=66.0) is None
 
 
 def test_a_try_that_never_ran_frees_the_way_for_the_next() -> None:

@@ -115,6 +115,16 @@ def test_a_folder_that_holds_a_root_is_never_deleted_or_moved() -> None:
         assert (verdict.decision, verdict.deciding.rule) == (DENY, "builtin.root")
 
 
+def test_files_that_settings_were_read_from_are_read_and_never_written() -> None:
+    """Whatever they are called, in place and inside a folder that is deleted or moved."""
+    there = world(HIGH, rule(ALLOW), settings_files=("/ws/conf/agent.toml",))
+    moved = move("conf", "elsewhere", ("conf/agent.toml",))
+    for touches in ((write("conf/agent.toml"),), (delete("conf", below=("conf/agent.toml",)),), moved):
+        assert decide(touches, there).deciding.rule == "builtin.settings"
+    assert decide((read("conf/agent.toml"),), there).decision is ALLOW
+    assert decide((write("conf/other.toml"),), there).decision is ALLOW
+
+
 def test_a_fresh_workspace_in_the_runs_folder_is_no_own_file_but_its_neighbours_are() -> None:
     """`workspace.root = "run:workspace"` lies among Handrail's own files; it alone may be used there."""
     scratch = Root("workspace", "/state/runs/r1/workspace", True)

@@ -4,23 +4,56 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import suppress
 
+from handrail.workspace.beneath import FOLDER
 from handrail.workspace.rg_output import Keeper, order
 
-OpenFolder = Callable[[str], int]  # a path below the place searched ("": itself) -> descriptor
 _BLOCK = 256  # names looked at together
 _FEW = 8  # names of one folder that are cheaper to look up one by one than by reading the folder
 
 
-class Names:
-    """Takes up NUL-ended names until there are enough; with `open_folder` only those that really are there."""
+class Folders:
+    """Opens folder after folder below an open one, name by name, following no link.
 
-    def __init__(self, keeper: Keeper, *, limit: int, after: str = "", open_folder: OpenFolder | None = None) -> None:
+    The handles on the way to the last one stay open: in a sorted list the next folder is most often beside it.
+    """
+
+    def __init__(self, root_fd: int) -> None:
+        self._names: list[str] = []
+        self._fds = [root_fd]  # the first is not ours
+
+    def open(self, path: str) -> int:
+        """Give a handle that is good until the next call; OSError where no link-free way leads there."""
+        names = path.split("/") if path else []
+        same = 0
+        while same < len(names) and same < len(self._names) and names[same] == self._names[same]:
+            same += 1
+        self._leave(same)
+        for name in names[same:]:
+            self._fds.append(os.open(name, FOLDER, dir_fd=self._fds[-1]))
+            self._names.append(name)
+        return self._fds[-1]
+
+    def close(self) -> None:
+        """Let the handles go."""
+        self._leave(0)
+
+    def _leave(self, depth: int) -> None:
+        while len(self._names) > depth:
+            self._names.pop()
+            os.close(self._fds.pop())
+
+
+class Names:
+    """Takes up NUL-ended names until there are enough; with `folders` only those that really are there."""
+
+    def __init__(self, keeper: Keeper, *, limit: int, after: str = "", folders: Folders | None = None) -> None:
         self.found: list[str] = []
         self.more = False
         self._keeper = keeper
-        self._open_folder = open_folder
+        self._folders = folders
         self._limit = limit
         self._after = order(os.fsencode(after))
         self._rest = b""
@@ -33,7 +66,7 @@ class Names:
             names = [name for name in names if order(os.fsencode(name)) > self._after]
         for start in range(0, len(names), _BLOCK):
             kept = self._keeper.keeps(names[start : start + _BLOCK])
-            self.found += kept if self._open_folder is None else really_there(kept, self._open_folder)
+            self.found += kept if self._folders is None else really_there(kept, self._folders)
             if len(self.found) > self._limit:
                 del self.found[self._limit :]
                 self.more = True
@@ -68,27 +101,24 @@ def by_folder(paths: Iterable[str]) -> dict[str, list[str]]:
     return folders
 
 
-def really_there(paths: list[str], open_folder: OpenFolder) -> list[str]:
+def really_there(paths: list[str], folders: Folders) -> list[str]:
     """Keep the paths that lead to something without a link on the way: the walk could have been led elsewhere."""
     missing: set[str] = set()
     for folder, names in by_folder(paths).items():
-        if absent := _absent(folder, names, open_folder):
+        if absent := _absent(folder, names, folders):
             missing.update(f"{folder}/{name}" if folder else name for name in absent)
     return [path for path in paths if path not in missing] if missing else paths
 
 
-def _absent(folder: str, names: list[str], open_folder: OpenFolder) -> list[str]:
+def _absent(folder: str, names: list[str], folders: Folders) -> list[str]:
     try:
-        fd = open_folder(folder)
-    except OSError:
-        return names
-    try:
+        fd = folders.open(folder)
         if len(names) <= _FEW:
             return [name for name in names if not _stands(name, fd)]
         there = set(os.listdir(fd))
-        return [] if there.issuperset(names) else [name for name in names if name not in there]
-    finally:
-        os.close(fd)
+    except OSError:
+        return names
+    return [] if there.issuperset(names) else [name for name in names if name not in there]
 
 
 def _stands(name: str, fd: int) -> bool:
@@ -99,23 +129,18 @@ def _stands(name: str, fd: int) -> bool:
     return True
 
 
-def ranked(paths: list[str], sort: str, open_folder: OpenFolder) -> list[str]:
+def ranked(paths: list[str], sort: str, folders: Folders) -> list[str]:
     """Order regular files by time or size, the newest or largest first; what is not there is left out."""
     found: list[tuple[int, bytes, str]] = []
     for folder, names in by_folder(paths).items():
-        try:
-            fd = open_folder(folder)
-        except OSError:
-            continue
-        try:
+        with suppress(OSError):
+            fd = folders.open(folder)
             for name in names:
                 status = _status(name, fd)
                 if status is not None:
                     path = f"{folder}/{name}" if folder else name
                     value = status.st_mtime_ns if sort == "mtime" else status.st_size
                     found.append((-value, order(os.fsencode(path)), path))
-        finally:
-            os.close(fd)
     return [path for _, _, path in sorted(found)]
 
 

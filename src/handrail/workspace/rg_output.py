@@ -93,6 +93,7 @@ class Lines:
         self._skip_to = 0  # the line up to which the cursor has been
         self._source: Source | None = None
         self._first = 0  # where the hits of this file begin
+        self._room = 0  # for how many matches of this file
         self._files = self._matches = self._in_file = 0
 
     def feed(self, data: bytes) -> bool:
@@ -108,12 +109,10 @@ class Lines:
                 continue
             if column is None:
                 self._take(int(line), int(context_offset), 0, text)
-            elif self._is_enough():
+            elif self._in_file >= self._room:
                 self.more = True
                 return True
             elif self._take(int(line), int(offset), int(column), text):
-                self._matches += 1
-                self._files += self._in_file == 0
                 self._in_file += 1
         self._rest = data[end:]
         return False
@@ -121,12 +120,12 @@ class Lines:
     @property
     def progress(self) -> float:
         """How much of what is wanted has been found, from 0 to 1."""
-        return self._matches / self._query.limit
+        return (self._matches + self._in_file) / self._query.limit
 
     def close(self) -> None:
         """Take up the last words and let the open file go."""
-        self._end_file()
         self._tell_binary(self._rest)
+        self._end_file()
         self._raw, self._rest = None, b""
 
     def result(self, unreadable: int, *, left_out: bool = False) -> TextFound:
@@ -140,14 +139,17 @@ class Lines:
         return TextFound(self.hits, [], self.more, self.binary, unreadable, left_out, self.changed)
 
     def _enter(self, raw: bytes) -> None:
+        named = raw
+        if b"\n" in raw and _BINARY.match(raw):
+            messages, _, named = raw.rpartition(b"\n")
+            self._tell_binary(messages)
         self._end_file()
-        *messages, _ = raw.rsplit(b"\n", 1) if b"\n" in raw and _BINARY.match(raw) else (raw,)
-        self._tell_binary(b"\n".join(messages))
         self._raw = raw
-        named = raw.rsplit(b"\n", 1)[-1] if messages else raw
-        self._first, self._in_file = len(self.hits), 0
         self._path = os.fsdecode(named)
         self._source = self._opened(named)
+        self._room = self._query.limit - self._matches
+        if self._query.max_files is not None and self._files >= self._query.max_files:
+            self._room = 0
 
     def _opened(self, named: bytes) -> Source | None:
         here = order(named)
@@ -175,13 +177,10 @@ class Lines:
         self.hits.append(hit)
         return True
 
-    def _is_enough(self) -> bool:
-        query = self._query
-        if self._matches >= query.limit:
-            return True
-        return self._in_file == 0 and query.max_files is not None and self._files >= query.max_files
-
     def _end_file(self) -> None:
+        self._matches += self._in_file
+        self._files += self._in_file > 0
+        self._first, self._in_file = len(self.hits), 0
         if self._source is not None:
             self._source.close()
             self._source = None
@@ -192,8 +191,7 @@ class Lines:
                 continue
             self.binary += 1
             if self._raw is not None and told[1] == self._raw.rsplit(b"\n", 1)[-1]:
-                self._matches -= self._in_file
-                self._files -= self._in_file > 0
+                self._in_file = 0
                 del self.hits[self._first :]
 
 

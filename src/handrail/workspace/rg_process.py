@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import select
@@ -72,6 +73,7 @@ def run(
     brake: Brake,
     inherit: Sequence[int] = (),
     pieces: Iterable[bytes] | None = None,
+    ahead_bytes: int = 1 << 14,
 ) -> End:
     """Run rg and feed what it prints until that is enough (`feed` says True), it ends, or its time is up.
 
@@ -80,6 +82,8 @@ def run(
     """
     messages = os.memfd_create("rg")
     reading, writing = os.pipe()
+    with suppress(OSError):
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, int(os.environ.get("PIPE", ahead_bytes)))
     try:
         with _written(pieces) as stdin:
             child = _start(ground, argv, writing, messages, stdin, inherit)

@@ -22,7 +22,7 @@ from handrail.workspace.access import READ, not_a_file, problem_of
 from handrail.workspace.beneath import FOLDER
 from handrail.workspace.files import WorkspaceFiles
 from handrail.workspace.rg_arguments import of_given, of_names, of_text, of_walk
-from handrail.workspace.rg_files import Names, folders_of, ranked, really_there, sorted_names
+from handrail.workspace.rg_files import Folders, Names, folders_of, ranked, really_there, sorted_names
 from handrail.workspace.rg_output import Keeper, Lines, OneFile, order, sorted_lines
 from handrail.workspace.rg_pieces import Pieces, has_overlong_line
 from handrail.workspace.rg_process import Ground, find_program
@@ -93,9 +93,10 @@ class BoundSearcher:
 class Search:
     """One search, in its thread."""
 
-    __slots__ = ("_brake", "_excluded", "_folder", "_place", "_ripgrep", "_runs", "_seconds")
+    __slots__ = ("_brake", "_excluded", "_folder", "_folders", "_place", "_ripgrep", "_runs", "_seconds")
 
     _runs: Runs
+    _folders: Folders
 
     def __init__(
         self, ripgrep: Ripgrep, place: Place, excluded: tuple[Exclusion, ...], seconds: float, brake: Brake
@@ -117,12 +118,14 @@ class Search:
             self._folder = os.dup(root) if is_file else access.open(place, FOLDER)
         except OSError as error:
             raise problem_of(error, place, "searched") from None
+        self._folders = Folders(self._folder)
         try:
             program = ripgrep.program or find_program()
             ground = Ground(program, root, self._folder, ripgrep.confined, ripgrep.max_memory_bytes)
             self._runs = Runs(ground, deadline, ripgrep.head_start_seconds, self._brake)
             return work(self)
         finally:
+            self._folders.close()
             os.close(self._folder)
             self._folder = -1
 
@@ -135,7 +138,7 @@ class Search:
         if query.sort != "path" or query.folders:
             return self._all_files(query, argv)
         keeper = self._keeper(query)
-        fresh = partial(Names, keeper, limit=query.limit, after=query.after, open_folder=self._open_folder)
+        fresh = partial(Names, keeper, limit=query.limit, after=query.after, folders=self._folders)
         names, _ = self._runs.in_order(argv, (), fresh, sorted_names, MAX_LISTED * 64)
         found = names.found
         quick = time.monotonic() - began < self._ripgrep.count_seconds
@@ -156,9 +159,9 @@ class Search:
         if query.folders:
             deep = query.depth or len(paths)
             paths = [path for path in folders_of(paths) if path.count("/") < deep]
-            paths = self._keeper(query).keeps(really_there(paths, self._open_folder))
+            paths = self._keeper(query).keeps(really_there(paths, self._folders))
         if query.sort != "path":
-            paths = ranked(paths, query.sort, self._open_folder)
+            paths = ranked(paths, query.sort, self._folders)
         elif query.after:
             paths = [path for path in paths if _follows(path, query.after)]
         page = paths[query.skip : query.skip + query.limit]
@@ -252,9 +255,6 @@ class Search:
 
     def _open_file(self, path: str) -> int:
         return self._ripgrep.access.open_beneath(self._folder, path, READ, 0)
-
-    def _open_folder(self, path: str) -> int:
-        return self._ripgrep.access.open_beneath(self._folder, path, FOLDER, 0)
 
 
 @contextmanager

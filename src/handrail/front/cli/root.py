@@ -93,7 +93,7 @@ def run(argv: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         sys.stderr.write("interrupted\n")  # click has begun a new line
         return 130
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click leaves this way when a pipe's reader is gone
         return _nobody_reads()
     except Exception as error:
         told = _told(error)
