@@ -101,7 +101,7 @@ class Shape:
                 return data
             return self._to_json(self._checked_any(value), mode="json")  # type: ignore[misc]
         except ValidationError as error:
-            problems = [_told(item) for item in error.errors(include_url=False)]
+            problems = [_told(item, "the result") for item in error.errors(include_url=False)]
         except (PydanticSerializationError, ValueError) as error:
             problems = [{"expected": "a JSON value", "got": str(error)}]
         raise Problem(Code.INVALID_RESULT, "The tool gave a result that does not fit its schema.", errors=problems[:10])
@@ -259,8 +259,8 @@ def _revalidated(schema: Any) -> Any:
     return _walk(schema, change)
 
 
-def _told(error: Any) -> dict[str, str]:
-    field = ".".join(str(part) for part in error["loc"]) or "arguments"
+def _told(error: Any, whole: str = "arguments") -> dict[str, str]:
+    field = ".".join(str(part) for part in error["loc"]) or whole
     kind, got = error["type"], error.get("input")
     if kind in {"unexpected_keyword_argument", "extra_forbidden"}:
         return {"field": field, "expected": "no such argument", "got": _short(got)}

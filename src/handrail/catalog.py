@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from handrail import ports
 from handrail.arguments import Parameter, Shape
@@ -165,7 +165,17 @@ _SIDE_EFFECTS = {
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
-def tool(
+@overload
+def tool(function: Function, /) -> Tool: ...
+
+
+@overload
+def tool(**options: Any) -> Callable[[Function], Tool]: ...
+
+
+def tool(  # type: ignore[misc]  # the second overload stands for all options below
+    function: Function | None = None,
+    /,
     *,
     risk: str | Risk | None = None,
     name: str | None = None,
@@ -180,7 +190,7 @@ def tool(
     ask_first: bool = False,
     preview: Function | None = None,
     adapters: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
-) -> Callable[[Function], Tool]:
+) -> Tool | Callable[[Function], Tool]:
     """Turn a typed async function into a tool.
 
     Arguments of type `Reads`, `Writes`, … say what a call touches; a tool whose touches depend on more gives
@@ -207,7 +217,7 @@ def tool(
             adapters=adapters or {},
         )
 
-    return make
+    return make if function is None else make(function)
 
 
 def _declared(
@@ -344,6 +354,8 @@ class Catalog:
 
     def add(self, item: Tool) -> None:
         """Register a tool; a second one of the same name is an error."""
+        if not isinstance(item, Tool):
+            raise Misuse(f"{getattr(item, '__name__', item)!r} is no tool: put @tool() above it")
         if item.name in self._tools or item.name in self._lazy:
             raise Misuse(f"a tool named {item.name!r} is registered already; names are unique")
         self._tools[item.name] = item

@@ -125,7 +125,7 @@ class Kernel:
         question = step.question = self._reader.read(step.call)
         step.tool, step.args, step.args_json = question.tool, question.args, question.args_json
         step.warnings = question.warnings
-        step.touches = self._resolved(question.touches)
+        step.touches = self._resolved(step, question.touches)
         return question.tool
 
     def world(self, step: Step, grants: tuple[Grant, ...] = ()) -> World:
@@ -163,18 +163,19 @@ class Kernel:
         if step.id in self._active or not self.parts.keys.claim_id(step.id):
             raise Misuse(f"call id {step.id!r} was used already or is not safe as a name; ids are unique within a run")
 
-    def _resolved(self, touches: Sequence[Touch]) -> tuple[Touch, ...]:
+    def _resolved(self, step: Step, touches: Sequence[Touch]) -> tuple[Touch, ...]:
         """The touches with their canonical places."""
-        placed = tuple([self._placed(touch) if touch.kind in FILES else touch for touch in touches])
+        placed = tuple([self._placed(step, touch) if touch.kind in FILES else touch for touch in touches])
         return placed if len(placed) == 1 else carried(placed)
 
-    def _placed(self, touch: Touch) -> Touch:
+    def _placed(self, step: Step, touch: Touch) -> Touch:
         """Fill in the canonical place; what lies outside stays without one, and policy denies it."""
         try:
             place = self._files.resolve(touch.target, follow=touch.follow)
         except Problem as problem:
             if problem.code is not Code.PATH_OUTSIDE_ROOTS:
                 raise
+            step.outside = problem
             return touch
         deep, below = touch.deep and place.kind is PlaceKind.DIRECTORY, None
         if deep and touch.kind is not TouchKind.FS_READ:
@@ -267,7 +268,7 @@ class Kernel:
     async def _recheck(self, step: Step) -> None:
         """Resolve and decide again: what is done must be what was judged and approved."""
         assert step.question is not None
-        step.touches = self._resolved(step.question.touches)
+        step.touches = self._resolved(step, step.question.touches)
         decision = self._judge(step)
         if decision is Decision.DENY:
             raise denial(step)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from handrail.errors import Fault
@@ -32,7 +31,7 @@ class Stat:
     target: str | None = None  # of a link
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Entry:
     """One thing found below a folder; `path` is relative to that folder."""
 
@@ -42,7 +41,7 @@ class Entry:
     mtime_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Listing:
     """What lies below a folder, and how many entries were not shown, by reason."""
 
@@ -240,7 +239,7 @@ class Places:
         return self._by_target.get(value)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Limits:
     """What a tool that cuts by itself must keep to."""
 
@@ -267,7 +266,7 @@ class Spill(Protocol):
 # ── approvals ────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Request:
     """What a person is asked: everything needed to decide, and to replay exactly this call."""
 
@@ -316,7 +315,7 @@ class Request:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Reply:
     """What came back from a person, or from nobody."""
 

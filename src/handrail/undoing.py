@@ -67,7 +67,7 @@ def _plan_of(folder: Path, call_id: str | None, events: Iterable[Mapping[str, An
     found = plan(events, call_id)
     if not found.steps:
         what = f"call {call_id}" if call_id is not None else f"run {folder.name}"
-        raise Misuse(f"{what} changed no file that is not taken back already")
+        raise Misuse(f"{what} left no change to take back; `handrail runs list` shows the others")
     if found.lost:
         raise Misuse(
             f"no former content was kept of {', '.join(found.lost)} (see undo.max_bytes), so it stays as it is"

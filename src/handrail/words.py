@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -15,7 +16,7 @@ C = TypeVar("C")
 
 if TYPE_CHECKING:
 
-    @dataclass_transform(frozen_default=True)
+    @dataclass_transform(frozen_default=True, field_specifiers=(field,))
     def noun(cls: type[C]) -> type[C]:
         """Make a frozen slotted dataclass."""
 
@@ -24,9 +25,31 @@ else:
     def noun(cls):
         """Make a slotted dataclass that the type checker holds frozen.
 
-        The runtime guard of `frozen=True` triples the cost of making one, and a call makes a dozen.
+        The runtime guard of `frozen=True` triples the cost of making an instance, and a call makes a dozen. What
+        `dataclass` would generate anew for each class is shared but for `__init__`, so that the classes themselves
+        are three times as quick to make: starting up makes a hundred.
         """
-        return dataclass(slots=True, unsafe_hash=True)(cls)
+        made = dataclass(slots=True, eq=False, repr=False)(cls)
+        names = made.__match_args__
+        made.values_of = attrgetter(*names) if len(names) > 1 else _few(names)
+        made.__eq__, made.__hash__, made.__repr__ = _equal, _hashed, _shown
+        return made
+
+    def _few(names):
+        return lambda self: tuple(getattr(self, name) for name in names)
+
+    def _equal(self, other):
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        values = self.__class__.values_of
+        return values(self) == values(other)
+
+    def _hashed(self):
+        return hash(self.__class__.values_of(self))
+
+    def _shown(self):
+        pairs = zip(self.__match_args__, self.__class__.values_of(self), strict=True)
+        return f"{self.__class__.__qualname__}({', '.join(f'{name}={value!r}' for name, value in pairs)})"
 
 
 Json = Any  # a JSON value: None, bool, int, float, str, list or dict of the same
@@ -178,7 +201,7 @@ class Touch:
         return self.place.shown if self.place is not None else self.target
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Finding:
     """What one source of policy says about one touch."""
 
@@ -207,7 +230,7 @@ class Verdict:
         return max(self.findings, key=lambda finding: finding.decision)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Exclusion:
     """What a deep read must leave out: a glob beneath a root, and the rule that says so."""
 
@@ -218,7 +241,7 @@ class Exclusion:
     any_case: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Grant:
     """An approval on record."""
 
@@ -262,7 +285,7 @@ class Evidence:
     sha256: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Ref:
     """A file in the run's folder that holds what an outcome could not."""
 
@@ -285,7 +308,7 @@ class Change:
     kept: bool = True  # the pre-image is on record
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Truncation:
     """What was shown, of how much, and how to get the rest."""
 
@@ -311,7 +334,7 @@ class Answer(Generic[T]):
     exit_code: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class ErrorInfo:
     """A problem as an outcome tells it."""
 

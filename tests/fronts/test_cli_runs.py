@@ -107,7 +107,7 @@ def test_undo_puts_back_what_a_run_changed(edited: Cli, tmp_path: Path) -> None:
     undone = edited("runs", "undo", "r", cwd=tmp_path)
     assert (undone.code, (edited.work / "a.txt").read_text()) == (0, "one\ntwo\nthree\n")
     again = edited("runs", "undo", "r")
-    assert (again.code, "changed no file that is not taken back already" in again.err) == (2, True)
+    assert (again.code, "left no change to take back" in again.err) == (2, True)
 
 
 def test_undo_of_one_call_by_the_end_of_its_id(edited: Cli) -> None:

@@ -67,12 +67,12 @@ SECTIONS: list[Case] = [
     ("false inside true", "{{#a}}1{{#b}}2{{/b}}3{{/a}}", {"a": True, "b": False}, "13"),
     ("dotted sections", "{{#a.b.c}}x{{/a.b.c}}", {"a": {"b": {"c": True}}}, "x"),
     ("dotted misses", "[{{#a.b.c}}x{{/a.b.c}}]", {"a": {}}, "[]"),
-    ("blanks around stay", " | {{#a}}\t|\t{{/a}} | \n", {"a": True}, " | \t|\t | \n"),
+    ("blanks around stay", " - {{#a}} +\t{{/a}} - \n", {"a": True}, " -  +\t - \n"),
     ("a line of its own goes", "a\n{{#t}}\nb\n{{/t}}\nc\n", {"t": True}, "a\nb\nc\n"),
     ("also when indented", "a\n  {{#t}}\nb\n\t{{/t}}\nc", {"t": True}, "a\nb\nc"),
-    ("also with CRLF", "|\r\n{{#t}}\r\n{{/t}}\r\n|", {"t": True}, "|\r\n|"),
-    ("also at the start", "  {{#t}}\n#{{/t}}\n/", {"t": True}, "#\n/"),
-    ("also at the end", "#{{#t}}\n/\n  {{/t}}", {"t": True}, "#\n/\n"),
+    ("also with CRLF", "a\r\n{{#t}}\r\nb\r\n{{/t}}\r\nc", {"t": True}, "a\r\nb\r\nc"),
+    ("also at the start", "  {{#t}}\nx{{/t}}\ny", {"t": True}, "x\ny"),
+    ("also at the end", "x{{#t}}\ny\n  {{/t}}", {"t": True}, "x\ny\n"),
     ("padding in the tags", "{{# t }}x{{/  t\n}}", {"t": True}, "x"),
     ("empty text hides", "[{{#s}}x{{/s}}]", {"s": ""}, "[]"),
     ("zero hides", "[{{#n}}x{{/n}}]", {"n": 0}, "[]"),
@@ -110,17 +110,17 @@ PARTIALS: list[WithPartials] = [
     ("it takes the tag's place", "[{{>p}}]", {}, {"p": "text"}, "[text]"),
     ("a missing one is empty", "[{{>p}}]", {}, {}, "[]"),
     ("it sees the context", "{{#a}}{{>p}}{{/a}}", {"a": {"n": 1}}, {"p": "*{{n}}*"}, "*1*"),
-    ("it recurses", "{{>n}}", {"c": 1, "l": [{"c": 2, "l": []}]}, {"n": "{{c}}<{{#l}}{{>n}}{{/l}}>"}, "1<2<>>"),
+    ("it recurses", "{{>n}}", {"c": 1, "l": [{"c": 2, "l": []}]}, {"n": "{{c}}[{{#l}}{{>n}}{{/l}}]"}, "1[2[]]"),
     ("it nests", "{{>a}}", {"x": 1}, {"a": "({{>b}})", "b": "{{x}}"}, "(1)"),
-    ("blanks around stay", "| {{>p}} |", {}, {"p": "\t|\t"}, "| \t|\t |"),
+    ("blanks around stay", "- {{>p}} -", {}, {"p": " x\t"}, "-  x\t -"),
     ("inside a line nothing is indented", "  {{a}}  {{>p}}\n", {"a": "|"}, {"p": "1\n2"}, "  |  1\n2\n"),
     ("alone its lines are indented", "a\n {{>p}}\nb\n", {}, {"p": "1\n2\n"}, "a\n 1\n 2\nb\n"),
     ("values in it are not", " {{>p}}\n", {"v": "x\ny"}, {"p": "{{{v}}}\n"}, " x\ny\n"),
     ("empty lines are not", "  {{>p}}", {}, {"p": "1\n\n2"}, "  1\n\n  2"),
-    ("CRLF alone", "|\r\n{{>p}}\r\n|", {}, {"p": ">"}, "|\r\n>|"),
-    ("without a line before", "  {{>p}}\n>", {}, {"p": ">\n>"}, "  >\n  >>"),
-    ("without a line after", ">\n  {{>p}}", {}, {"p": ">\n>"}, ">\n  >\n  >"),
-    ("padding in the tag", "|{{> p }}|", {}, {"p": "[]"}, "|[]|"),
+    ("CRLF alone", "a\r\n{{>p}}\r\nb", {}, {"p": "x"}, "a\r\nxb"),
+    ("without a line before", "  {{>p}}\nend", {}, {"p": "1\n2"}, "  1\n  2end"),
+    ("without a line after", "top\n  {{>p}}", {}, {"p": "1\n2"}, "top\n  1\n  2"),
+    ("padding in the tag", "<{{>  p  }}>", {}, {"p": "x"}, "<x>"),
     ("delimiters do not go in", "{{=| |=}}|>p|", {"a": 1}, {"p": "{{a}}|a|"}, "1|a|"),
     ("delimiters do not come out", "{{>p}}.{{a}}|a|", {"a": 1}, {"p": "{{a}}{{=| |=}}|a|"}, "11.1|a|"),
 ]
@@ -255,8 +255,8 @@ class TestLambdas:
 
     def test_a_section_calls_each_time(self, functions: Callable[..., None]) -> None:
         """Once for each use."""
-        functions("f", lambda text: f"__{text}__")
-        assert render("{{#f}}A{{/f}}!={{#f}}B{{/f}}", {}) == "__A__!=__B__"
+        functions("f", lambda text: f"({text})")
+        assert render("{{#f}}A{{/f}}{{#f}}B{{/f}}", {}) == "(A)(B)"
 
     def test_it_counts_as_true(self, functions: Callable[..., None]) -> None:
         """An inverted section of a function is empty."""

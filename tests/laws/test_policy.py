@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from handrail.policy import World, decide
+from handrail.policy import decide
 from handrail.policy.patterns import excluded
-from handrail.words import Decision, Exclusion, Finding, How, Mode, Risk, Root, Scope, Touch, TouchKind, Verdict
+from handrail.words import Decision, Exclusion, Finding, How, Mode, Risk, Root, Touch, TouchKind, Verdict
 from laws import worlds
 from laws.calls import (
     ALLOW,
@@ -378,26 +378,3 @@ def test_own_folders_with_wildcards_in_their_names_are_left_out_by_their_real_na
     verdict = decide((read("", deep=True),), world(LOW, own_paths=("/ws/b[1]*",)))
     covered = [excluded(verdict.excluded, WORKSPACE, path) is not None for path in ("b[1]*/x", "b1x", "b[1]")]
     assert covered == [True, False, False]
-
-
-def test_scopes_are_never_wider_than_a_call_for_shells_and_deletion() -> None:
-    """A moved file is not deleted; a moved folder, a command and any deletion are approved one by one."""
-    there = world(HIGH, max_scope=Scope.SESSION)
-    calls = {
-        "write": (write("a", kind=FILE),),
-        "move": move("a", "b"),
-        "move a folder": move("d", "e", ()),
-        "delete": (delete("a"),),
-        "run": (run("ls"),),
-        "write and run": (write("a"), run("ls")),
-    }
-    assert {name: decide(touches, there).scope.word for name, touches in calls.items()} == {
-        "write": "session",
-        "move": "session",
-        "move a folder": "call",
-        "delete": "call",
-        "run": "call",
-        "write and run": "call",
-    }
-    narrow: World = replace(there, max_scope=Scope.CALL)
-    assert decide(calls["write"], narrow).scope is Scope.CALL

@@ -93,6 +93,29 @@ def test_the_first_grant_that_covers_is_the_one_that_is_spent() -> None:
     assert decide((OVERWRITE,), world(HIGH, grants=grants)).grant == "g1"
 
 
+def test_scopes_are_never_wider_than_a_call_for_shells_and_deletion() -> None:
+    """A moved file is not deleted; a moved folder, a command and any deletion are approved one by one."""
+    there = world(HIGH, max_scope=Scope.SESSION)
+    calls = {
+        "write": (write("a", kind=FILE),),
+        "move": move("a", "b"),
+        "move a folder": move("d", "e", ()),
+        "delete": (delete("a"),),
+        "run": (run("ls"),),
+        "write and run": (write("a"), run("ls")),
+    }
+    assert {name: decide(touches, there).scope.word for name, touches in calls.items()} == {
+        "write": "session",
+        "move": "session",
+        "move a folder": "call",
+        "delete": "call",
+        "run": "call",
+        "write and run": "call",
+    }
+    narrow = replace(there, max_scope=Scope.CALL)
+    assert decide(calls["write"], narrow).scope is Scope.CALL
+
+
 @pytest.mark.parametrize("touches", [(run("ls"),), (delete("a"),), move("d", "e", ("d/x",))])
 def test_no_wider_grant_counts_for_shells_and_deletion(touches: tuple[Touch, ...]) -> None:
     """Even one that is on record is in force for a single call alone."""

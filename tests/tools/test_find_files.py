@@ -16,6 +16,7 @@ from handrail.errors import Code
 from handrail.ports import Limits
 from handrail.tools.search.find_files import FoundPaths, find_files
 from handrail.words import Truncation
+from handrail.workspace.rg_files import Folders, ranked
 from searching import Searching, fill
 from workspaces import refused
 
@@ -140,7 +141,7 @@ async def test_nothing_fits_and_nothing_more_are_told_apart(tmp_path: Path) -> N
         nothing = await search.call(find_files, pattern="b")
         no_more = await search.call(find_files, pattern="a", cursor="a")
     assert nothing.data == FoundPaths([], 0, 0, None)
-    assert nothing.content == "No file below . fits 'b'."
+    assert nothing.content == "No file below the workspace fits 'b'."
     assert no_more.content.startswith("Nothing more at cursor 'a': the page before was the last.")
 
 
@@ -222,3 +223,14 @@ async def test_what_takes_too_long_to_count_is_said_not_to_be_counted(tmp_path: 
         answer = await search.call(find_files, pattern="*.py")
     assert answer.data.hidden_by_ignore is None
     assert "[Files hidden by ignore rules were not counted. All: find_files {" in answer.content
+
+
+def test_ordering_by_size_looks_at_no_link(tmp_path: Path) -> None:
+    """A link put where a file was listed is left out; the size of what it points to is not told by the order."""
+    fill(tmp_path, {"out": "x" * 100, "ws/a": "x", "ws/b": "xx"})
+    (tmp_path / "ws/link").symlink_to(tmp_path / "out")
+    fd = os.open(tmp_path / "ws", os.O_RDONLY)
+    try:
+        assert ranked(["a", "b", "link"], "size", Folders(fd)) == ["b", "a"]
+    finally:
+        os.close(fd)

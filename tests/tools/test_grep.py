@@ -42,7 +42,7 @@ async def test_matches_stand_below_the_name_of_their_file(tmp_path: Path, how: d
     async with Searching(tmp_path, **how) as search:
         answer = await search.call(grep, pattern="needle")
     assert answer.content == "a.py\n1:needle\n3:needle again\n\nb/x.py\n2:two needle"
-    assert answer.summary == "3 matches in 2 files for 'needle' in ."
+    assert answer.summary == "3 matches in 2 files for 'needle' in the workspace"
     matches = [Match("a.py", 1, "needle"), Match("a.py", 3, "needle again"), Match("b/x.py", 2, "two needle")]
     assert answer.data == Matches(matches, [], [], None, 0, 0)
     assert answer.truncation is None
@@ -113,7 +113,9 @@ async def test_nothing_matches_and_nothing_more_are_told_apart(tmp_path: Path) -
     async with Searching(tmp_path) as search:
         nothing = await search.call(grep, pattern="miss")
         no_more = await search.call(grep, pattern="hit", cursor="a:1")
-    assert nothing.content == "Nothing matches 'miss' in .. Hidden, ignored and binary files are not searched."
+    assert (
+        nothing.content == "Nothing matches 'miss' in the workspace. Hidden, ignored and binary files are not searched."
+    )
     assert no_more.content == "Nothing more at cursor 'a:1': the page before was the last."
 
 
@@ -131,7 +133,7 @@ async def test_files_and_counts_are_modes_of_the_same_search(tmp_path: Path, how
     )
     assert rest.content == "e"
     assert counts.content == "a:2\nc/d:1\ne:1"
-    assert counts.summary == "4 matching lines in 3 files for 'hit' in ."
+    assert counts.summary == "4 matching lines in 3 files for 'hit' in the workspace"
     assert one.data.files == [MatchingFile("a", 2)]
 
 
@@ -392,15 +394,44 @@ async def test_searches_leave_no_descriptor_open(tmp_path: Path) -> None:
         assert len(os.listdir("/proc/self/fd")) == before
 
 
-async def test_a_line_of_a_hundred_megabytes_costs_little_memory(tmp_path: Path) -> None:
-    """Only a window of it is ever in this process."""
-    with open(tmp_path / "big", "wb") as file:
-        file.writelines(b"x" * (1 << 20) for _ in range(100))
-        file.write(b" needle")
-    async with Searching(tmp_path) as search:
-        await search.call(grep, pattern="nothing")
+def write_long_line(path: Path, megabytes: int) -> None:
+    """One line of words, with something to find near its middle and at its end."""
+    words = b"word " * 209_715
+    with open(path, "wb") as file:
+        file.write(b"first\n")
+        file.writelines(words for _ in range(megabytes // 2))
+        file.write(b"middle ")
+        file.writelines(words for _ in range(megabytes // 2))
+        file.write(b"needle\nlast needle\n")
+
+
+async def test_a_line_of_many_megabytes_is_searched_in_pieces(tmp_path: Path) -> None:
+    """Line numbers are the file's own, and the column leads to the match; neither process holds the line."""
+    write_long_line(tmp_path / "big", 60)
+    async with Searching(tmp_path, max_memory_bytes=40 << 20) as search:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        answer = await search.call(grep, pattern="needle")
+        answer = await search.call(grep, pattern="needle|middle|first", path="big")
+        counts = await search.call(grep, pattern="nothing", path="big", mode="count")
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert answer.data.matches[0].text.endswith("needle")
-    assert grown < 20_000  # KiB
+    assert grown < 30_000  # KiB
+    assert counts.data.files == []
+    assert [match.line for match in answer.data.matches] == [1, 2, 2, 3]
+    _first, middle, needle, _last = answer.data.matches
+    line = (tmp_path / "big").read_bytes().split(b"\n")[1]
+    for match, word in ((middle, b"middle"), (needle, b"needle")):
+        shown = match.text.strip("…").encode()
+        assert word in shown
+        assert line[match.column - 1 : match.column - 1 + len(shown)] == shown
+
+
+async def test_a_line_too_long_below_a_folder_does_not_end_the_search(tmp_path: Path) -> None:
+    """Large files are left out then, and that is said."""
+    write_long_line(tmp_path / "big", 60)
+    fill(tmp_path, {"a": "needle\n", "z": "needle\n"})
+    for head_start in (0.0, 60.0):
+        async with Searching(tmp_path, max_memory_bytes=40 << 20, head_start_seconds=head_start) as search:
+            answer = await search.call(grep, pattern="needle")
+        assert answer.content == (
+            "a\n1:needle\n\nz\n1:needle\n"
+            "[Large files were left out, because one holds a line too long; search such a file by its `path`]"
+        )

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 from handrail.ports import Clock, Reply, Request, SharedLedger
+
+log = logging.getLogger("handrail")
 
 
 class LedgerApprover:
@@ -15,5 +19,6 @@ class LedgerApprover:
 
     async def ask(self, request: Request) -> Reply:
         """Wait for the answer; `expired` when the request runs out, `pending` when only the patience does."""
+        log.warning("%s waits for an approval: handrail approvals grant %s", request.tool, request.id)
         until = None if self._wait_seconds is None else self._clock.now() + self._wait_seconds
         return await self._ledger.wait(request.id, until=until, clock=self._clock)

@@ -89,6 +89,7 @@ class Approving:
         """The grant of the request that the call names, if this is exactly the call it was given for."""
         grant = self._parts.ledger.granted(step.digest, self._parts.clock.now())
         if grant is None or grant.request != approval:
+            self._refuse_pending(approval)
             raise Problem(
                 Code.APPROVAL_DENIED,
                 f"Approval {approval} does not fit this call: it is not granted, expired or used, or something it "
@@ -96,6 +97,16 @@ class Approving:
                 approval=approval,
             )
         return grant
+
+    def _refuse_pending(self, approval: str) -> None:
+        """Say so where nobody has answered yet."""
+        try:
+            state = self._parts.ledger.find(approval).state
+        except KeyError:
+            return
+        if state == "pending":
+            text = f"Approval {approval} is not granted yet: `handrail approvals grant {approval}`."
+            raise Problem(Code.APPROVAL_DENIED, text, approval=approval, state=state)
 
     async def _request(self, step: Step) -> Grant:
         parts, used = self._parts, self._parts.limits.usage.used

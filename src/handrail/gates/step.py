@@ -59,6 +59,7 @@ class Step:
     warnings: tuple[str, ...] = ()
     files: BoundWorkspace | None = None
     digest: str = ""
+    outside: Problem | None = None  # why a path could not be resolved beneath a root
     started: bool = False
     changing: bool = True
     waited: bool = False
@@ -141,12 +142,15 @@ def denial(step: Step) -> Problem:
     assert verdict is not None
     finding = verdict.deciding
     against = [item for item in verdict.findings if item.decision is Decision.DENY] or [finding]
-    next_call = None
+    next_call, why = None, f"Denied: {finding.why}."
     if finding.rule == "builtin.confirm":
         next_call = {"tool": step.name, "args": {**dict(step.call.args), "confirm": True}}
+    elif finding.rule == "confine.roots" and step.outside is not None:
+        why = f"Denied: {step.outside.message}"
+        next_call = _relative(step, finding.touch)
     return Problem(
         Code(finding.code),
-        f"Denied: {finding.why}.",
+        why,
         next_call=next_call,
         details={
             "rule": finding.rule,
@@ -157,6 +161,16 @@ def denial(step: Step) -> Problem:
             ],
         },
     )
+
+
+def _relative(step: Step, touch: int) -> dict[str, Any] | None:
+    """The same call with a path relative to the workspace, where that is all that is wrong."""
+    assert step.outside is not None
+    relative, target = step.outside.details.get("relative"), step.touches[touch].target
+    if relative is None:
+        return None
+    args = {name: relative if value == target else value for name, value in step.call.args.items()}
+    return {"tool": step.name, "args": args}
 
 
 def internal(step: Step, error: BaseException) -> Problem:

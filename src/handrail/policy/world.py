@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
-from handrail.words import Decision, Grant, How, Mode, Risk, Root, Scope, Touch, TouchKind
+from handrail.words import Decision, Grant, How, Mode, Risk, Root, Scope, Touch, TouchKind, noun
 
 if TYPE_CHECKING:
     from handrail.policy.rules import Rule
@@ -18,7 +18,7 @@ RUN, REACH, USE = TouchKind.PROC_EXEC, TouchKind.NET_CONNECT, TouchKind.TOOL_USE
 MOVE = How.MOVE
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class ToolFacts:
     """What policy needs to know of a tool."""
 
@@ -31,7 +31,7 @@ class ToolFacts:
     states: tuple[Touch, ...] = ()  # what its calls may touch, without targets; for showing policy
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class World:
     """The settings' rules, the roots, the mode, the active skill, the grants: all that a verdict is made from."""
 

@@ -13,11 +13,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from io import RawIOBase
-from subprocess import Popen
+from typing import TYPE_CHECKING
 
 from handrail.errors import Code, Problem
 from handrail.sandbox import landlock
 from handrail.workspace.threads import Brake
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 CHUNK = 1 << 16
 _LOOK_AROUND_MS = 20  # how soon a run notices that its caller gave up
@@ -73,17 +76,17 @@ def run(
     brake: Brake,
     inherit: Sequence[int] = (),
     pieces: Iterable[bytes] | None = None,
-    ahead_bytes: int = 1 << 14,
+    ahead_bytes: int,
 ) -> End:
     """Run rg and feed what it prints until that is enough (`feed` says True), it ends, or its time is up.
 
     `until` gives the end of that time by the monotonic clock; it may put it off as it sees how things go. `pieces`
-    are its standard input.
+    are its standard input. `ahead_bytes` is how far it may get ahead of what was read.
     """
     messages = os.memfd_create("rg")
     reading, writing = os.pipe()
     with suppress(OSError):
-        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, int(os.environ.get("PIPE", ahead_bytes)))
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, ahead_bytes)
     try:
         with _written(pieces) as stdin:
             child = _start(ground, argv, writing, messages, stdin, inherit)

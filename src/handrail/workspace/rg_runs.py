@@ -16,6 +16,7 @@ from handrail.workspace.rg_process import End, Ground, run
 from handrail.workspace.threads import Brake
 
 _LARGE_BYTES = 1 << 24
+_LITTLE_AHEAD, _FAR_AHEAD = 1 << 14, 1 << 18  # bytes; a run that will be stopped soon should not get far ahead
 _PATIENCE = 20  # how many head starts a run gets that finds all that is wanted in that time
 _UNREADABLE = re.compile(r"^rg: .*\(os error \d+\)$", re.MULTILINE)
 _NOTHING_SEARCHED = re.compile(r"(?s)(?:rg: )?No files were searched.*")  # said of filters that fit no file
@@ -87,7 +88,7 @@ class Runs:
         if not end.late:
             return sink, end
         flood = Flood(flood_bytes)
-        end = self._fed([*argv, *tail], flood)
+        end = self._fed([*argv, *tail], flood, ahead_bytes=_FAR_AHEAD)
         if end.late or end.out_of_memory:
             return sink, end
         sink = fresh()
@@ -97,9 +98,11 @@ class Runs:
             return sink, end
         return sink, self._fed(in_order, sink)
 
-    def _fed(self, argv: list[str], sink: Sink, until: Callable[[], float] | None = None) -> End:
+    def _fed(
+        self, argv: list[str], sink: Sink, until: Callable[[], float] | None = None, ahead_bytes: int = _LITTLE_AHEAD
+    ) -> End:
         try:
-            return self.run(argv, sink.feed, until=until)
+            return self.run(argv, sink.feed, until=until, ahead_bytes=ahead_bytes)
         finally:
             sink.close()
 
@@ -110,10 +113,19 @@ class Runs:
         fds: Sequence[int] = (),
         until: Callable[[], float] | None = None,
         pieces: Iterable[bytes] | None = None,
+        ahead_bytes: int = _FAR_AHEAD,
     ) -> End:
         """Run once, until the deadline unless told otherwise."""
-        until = until or (lambda: self._deadline)
-        return run(self._ground, argv, feed, until=until, brake=self._brake, inherit=fds, pieces=pieces)
+        return run(
+            self._ground,
+            argv,
+            feed,
+            until=until or (lambda: self._deadline),
+            brake=self._brake,
+            inherit=fds,
+            pieces=pieces,
+            ahead_bytes=ahead_bytes,
+        )
 
     def checked(self, end: End) -> End:
         """Raise what a run's end means for the caller."""

@@ -29,7 +29,7 @@ from handrail.workspace.rg_process import Ground, find_program
 from handrail.workspace.rg_runs import Flood, Runs, unreadable
 from handrail.workspace.threads import Brake
 
-HEAD_START_SECONDS = 0.008
+HEAD_START_SECONDS = 0.005
 COUNT_SECONDS = 0.025  # what counting the ignored may take, and what the search itself may have taken before it
 MAX_MEMORY_BYTES = 192 << 20  # of ripgrep, which holds a whole line of each file it is at
 MAX_LISTED = 200_000  # names taken up where all of them are needed

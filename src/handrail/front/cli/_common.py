@@ -41,8 +41,12 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 @asynccontextmanager
 async def opened(given: Mapping[str, Any], **how: Any) -> AsyncIterator[Runtime]:
     """Open a runtime as the command line asks for it, and pass on what its settings warn of."""
+    import logging
+
     from handrail.runtime import Runtime
 
+    # What a person must know is said in the command line's own words.
+    logging.getLogger("handrail").setLevel(logging.ERROR)
     flags = {"tools.enable": list(given["enable"])} if given.get("enable") else {}
     if given.get("approve"):
         how.setdefault("approver", terminal_approver())

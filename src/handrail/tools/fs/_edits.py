@@ -18,6 +18,7 @@ from handrail.tools.fs._text import ending_of, fold_endings, lines_of
 
 _LISTED = 20  # places that an ambiguous match names
 _DIFFED = 250_000  # pairs of lines that are compared to keep what an edit leaves alone
+_TELLING_CHARS = 24
 _TELLING = re.compile(r"\w{3}")  # what makes text more than a bracket that stands everywhere
 
 
@@ -138,7 +139,8 @@ def _already(original: Original, edit: Edit, matches: list[Match]) -> int | None
     new = fold_endings(edit.new)
     text = fold_endings(original.text)
     if not matches:
-        at = _bounded(text, new)
+        # A word or two may stand anywhere; only whole lines, or a longer text, tell that this edit was made.
+        at = _bounded(text, new) if len(new.strip()) >= _TELLING_CHARS else _whole_lines(text, new.strip("\n"))
         return None if at is None else text.count("\n", 0, at) + 1
     old = fold_endings(edit.old)
     added = new.replace(old, "", 1)
@@ -147,6 +149,11 @@ def _already(original: Original, edit: Edit, matches: list[Match]) -> int | None
     # The old text is part of the new one: where the new one stands around it, this edit was made before.
     at = text.find(new)
     return None if at < 0 else text.count("\n", 0, at) + 1
+
+
+def _whole_lines(text: str, new: str) -> int | None:
+    found = re.search(rf"^[ \t]*{re.escape(new.strip())}[ \t]*$", text, re.MULTILINE)
+    return None if found is None else found.start()
 
 
 def _bounded(text: str, new: str) -> int | None:

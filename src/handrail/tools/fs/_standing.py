@@ -51,7 +51,8 @@ def stale(place: Place, expected: str | None, now: str) -> Problem:
         why = f"{place.shown} changed since it was read: it was {expected[:12]}…, now it is {now[:12]}…."
     return Problem(
         Code.STALE_FILE,
-        f"{why} Read it, then send the change for what it holds now.",
+        f"{why} Read it in this run, then send the change for what it holds now; or name what you mean to replace with "
+        "`expected_sha256`.",
         next_call={"tool": "read_file", "args": {"path": place.shown}} if now else None,
         expected_sha256=expected,
         sha256=now,

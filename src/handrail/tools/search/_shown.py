@@ -20,6 +20,11 @@ def prefix_of(place: Place) -> str:
     return place.root.shown(f"{place.path}/x" if place.path else "x")[:-1]
 
 
+def where(place: Place) -> str:
+    """Name a place in a sentence."""
+    return "the workspace" if place.shown == "." else place.shown
+
+
 def shown_path(prefix: str, path: str) -> str:
     """Write a found path; what cannot be shown in a line is escaped."""
     whole = prefix + path

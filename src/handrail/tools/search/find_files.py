@@ -13,7 +13,7 @@ from handrail.ports import Limits, Searcher, Workspace
 from handrail.queries import FileQuery, FilesFound
 from handrail.tools.search._globs import read_glob
 from handrail.tools.search._pages import listed
-from handrail.tools.search._shown import call_text, cursor_of, many, prefix_of, read_cursor, shown_path
+from handrail.tools.search._shown import call_text, cursor_of, many, prefix_of, read_cursor, shown_path, where
 from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation
 
 HERE = at(".")
@@ -116,13 +116,13 @@ def _answer(search: _Search, found: FilesFound, limits: Limits) -> Answer[FoundP
 
 
 def _summary(search: _Search, result: FoundPaths) -> str:
-    where = search.place.shown
+    place = where(search.place)
     if result.paths:
         more = ", more follow" * bool(result.next_cursor)
-        return f"{many(len(result.paths), search.noun)} below {where} for {search.pattern!r}{more}"
+        return f"{many(len(result.paths), search.noun)} below {place} for {search.pattern!r}{more}"
     if search.cursor:
         return f"Nothing more at cursor {search.cursor!r}: the page before was the last."
-    return f"No {search.noun} below {where} fits {search.pattern!r}."
+    return f"No {search.noun} below {place} fits {search.pattern!r}."
 
 
 def _next_note(search: _Search, result: FoundPaths) -> list[str]:

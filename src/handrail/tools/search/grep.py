@@ -14,7 +14,16 @@ from handrail.ports import Limits, Searcher, Secrets, Workspace
 from handrail.queries import TextFound, TextQuery
 from handrail.tools.search._globs import read_glob
 from handrail.tools.search._pages import Page, lined, listed, safe_texts
-from handrail.tools.search._shown import call_text, cursor_of, given, many, prefix_of, read_line_cursor, shown_path
+from handrail.tools.search._shown import (
+    call_text,
+    cursor_of,
+    given,
+    many,
+    prefix_of,
+    read_line_cursor,
+    shown_path,
+    where,
+)
 from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation
 
 _ASKED = ("mode", "literal", "ignore_case", "multiline", "context", "type", "limit", "per_file", "max_files")
@@ -175,13 +184,13 @@ def _answer(
 
 
 def _summary(search: _Search, result: Matches, count: str) -> str:
-    pattern, where = search.query.pattern, search.place.shown
+    pattern, place = search.query.pattern, where(search.place)
     if result.matches or result.files:
-        return f"{count} for {pattern!r} in {where}{', more follow' * bool(result.next_cursor)}"
+        return f"{count} for {pattern!r} in {place}{', more follow' * bool(result.next_cursor)}"
     if search.cursor:
         return f"Nothing more at cursor {search.cursor!r}: the page before was the last."
     skipped = "" if search.place.kind is PlaceKind.FILE else " Hidden, ignored and binary files are not searched."
-    return f"Nothing matches {pattern!r} in {where}.{skipped}"
+    return f"Nothing matches {pattern!r} in {place}.{skipped}"
 
 
 def _next_note(search: _Search, result: Matches, count: str) -> list[str]:
