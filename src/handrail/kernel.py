@@ -96,6 +96,7 @@ class Kernel:
             if call.idempotency_key is not None and (stored := await self._stored(step)) is not None:
                 return stored
             self._limits.admit(tool.name, (tool.name, step.args_json), step.began)
+            step.admitted = True
             if self._judge(step) is not Decision.ALLOW:
                 await self._approving.ask(step)
             if step.changing or self._slots:

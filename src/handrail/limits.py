@@ -33,10 +33,10 @@ class Usage:
         self._bounded = tuple((name, bound) for name, bound in budgets.items() if bound > 0)
         self.used: dict[str, float] = dict.fromkeys(COUNTED, 0) | dict(used or {})
 
-    def check(self) -> None:
-        """Refuse when a budget is used up."""
+    def check(self, only: str = "") -> None:
+        """Refuse when a budget is used up; that of prompts counts only where a person would be asked (`only`)."""
         for name, bound in self._bounded:
-            if self.used[name] >= bound:
+            if self.used[name] >= bound and (name == only if only else name != "prompts"):
                 raise Problem(
                     Code.BUDGET_EXHAUSTED,
                     f"The run's budget of {name} ({bound:g}) is used up.",

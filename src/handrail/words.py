@@ -151,9 +151,9 @@ class Root:
         """Write a path beneath this root the way a caller would ask for it."""
         if self.name == "workspace":
             return path or "."
-        if self.name.startswith("run"):
-            return f"{self.name}/{path}" if self.name != "run:" else f"run:{path}"
-        return f"{self.path}/{path}" if path else self.path
+        if not path:
+            return self.name if self.name.startswith("run:") else self.path
+        return f"{self.name}/{path}" if self.name.startswith("run:") else f"{self.path.rstrip('/')}/{path}"
 
 
 @noun
@@ -177,7 +177,7 @@ class Place:
     @property
     def absolute(self) -> str:
         """The path in the machine's own terms; for people and for matching, never for opening."""
-        return f"{self.root.path}/{self.path}" if self.path else self.root.path
+        return f"{self.root.path.rstrip('/')}/{self.path}" if self.path else self.root.path
 
 
 @noun

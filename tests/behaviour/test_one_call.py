@@ -14,6 +14,7 @@ import pytest
 from handrail import Answer, Misuse, Place, Reads, Runtime, Touch, TouchKind, Workspace, Writes
 from handrail.catalog import tool
 from handrail.store.reader import events
+from handrail.testing import ScriptedApprover
 from handrail.words import Call, Status
 
 
@@ -401,3 +402,24 @@ async def test_a_further_root_is_reached_by_its_own_name(opens: Any, work: Path,
         written = await runtime.call("write_file", {"path": f"{tmp_path}/more/b.txt", "content": "x"})
     assert inside.content == "there"
     assert [outcome.error.code for outcome in (beside, dotted, written)] == ["PATH_OUTSIDE_ROOTS"] * 3
+
+
+async def test_a_tool_that_breaks_is_left_alone_for_a_while_but_a_wrong_path_is_not_its_fault(opens: Any) -> None:
+    """The breaker opens after failures of the tool, never because a model guesses wrong."""
+    async with opens(tools=OWN, config={"limits": {"breaker_failures": 2, "max_repeats": 0}}) as runtime:
+        missing = [await runtime.call("read_file", {"path": f"no{n}"}) for n in range(4)]
+        broke = [await runtime.call("broken") for _ in range(3)]
+    assert {outcome.error.code for outcome in missing} == {"NOT_FOUND"}
+    assert [outcome.error.code for outcome in broke] == ["INTERNAL", "INTERNAL", "CIRCUIT_OPEN"]
+
+
+async def test_a_used_up_budget_of_prompts_does_not_stop_what_needs_no_person(opens: Any, work: Path) -> None:
+    """Reading goes on; only the next question is refused."""
+    (work / "a.txt").write_text("x")
+    config = {"limits": {"max_prompts": 1}}
+    async with opens(tools=OWN, config=config, approver=ScriptedApprover("no")) as runtime:
+        first = await runtime.call("commit")
+        read = await runtime.call("read_file", {"path": "a.txt"})
+        second = await runtime.call("commit")
+    assert (first.error.code, second.error.code) == ("APPROVAL_DENIED", "BUDGET_EXHAUSTED")
+    assert read.ok

@@ -33,7 +33,7 @@ def test_a_simple_call_loads_nothing_it_does_not_use(cli: Cli) -> None:
         "import sys\nfrom handrail.front.cli.root import run\n"
         "run(['call', 'read_file', 'path=a.txt'])\n"
         "heavy = {'rich', 'sqlite3', 'tomlkit', 'platformdirs', 'handrail.queries', 'handrail.workspace.ripgrep',"
-        " 'handrail.workspace.moving', 'jmespath', 'mstache', 'handrail.approvals.terminal'}\n"
+        " 'handrail.workspace.moving', 'jmespath', 'handrail.approvals.terminal'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     ended = subprocess.run(

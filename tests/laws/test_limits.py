@@ -41,7 +41,18 @@ def test_a_budget_lets_exactly_as_many_calls_through() -> None:
     }
 
 
-@pytest.mark.parametrize("name", [name for name in COUNTED if name != "calls"])
+def test_prompts_hold_back_only_what_would_ask() -> None:
+    """A used-up budget of prompts refuses the next question, and no call that needs none."""
+    limits = Limits(Bounds(budgets={"prompts": 1}))
+    limits.usage.check("prompts")
+    limits.usage.used["prompts"] += 1
+    assert refused(limits) is None
+    with pytest.raises(Problem) as caught:
+        limits.usage.check("prompts")
+    assert (caught.value.code, caught.value.details["budget"]) == (Code.BUDGET_EXHAUSTED, "prompts")
+
+
+@pytest.mark.parametrize("name", [name for name in COUNTED if name not in ("calls", "prompts")])
 def test_each_budget_is_held(name: str) -> None:
     """What a call uses up holds the next one back, and not the one that used it."""
     limits = Limits(Bounds(budgets={name: 10}))

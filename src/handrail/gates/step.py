@@ -60,6 +60,7 @@ class Step:
     files: BoundWorkspace | None = None
     digest: str = ""
     outside: Problem | None = None  # why a path could not be resolved beneath a root
+    admitted: bool = False
     started: bool = False
     changing: bool = True
     waited: bool = False

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from handrail.errors import Code
 from handrail.gates import asking, record
 from handrail.gates.step import Step
 from handrail.words import Outcome
 
 if TYPE_CHECKING:
     from handrail.kernel import Parts
+
+# What says that a tool itself does not work; a path that is not there or a text that does not match says nothing of it.
+BROKEN = frozenset({Code.TIMEOUT, Code.IO_ERROR, Code.UPSTREAM_ERROR, Code.INTERNAL, Code.INVALID_RESULT})
 
 
 class Writer:
@@ -35,7 +39,8 @@ class Writer:
             self._count(step, outcome, fields)
         else:
             fields = self._start_fields(step) | fields | {"started": False}
-            self._limits.released(step.name)
+            if step.admitted:
+                self._limits.released(step.name)
         if call.idempotency_key is not None and step.started:
             self._parts.keys.store(call.idempotency_key, step.id, outcome)
         self._journal.append(kind, step.id, fields)
@@ -95,5 +100,6 @@ class Writer:
             limits.repeats.progress()
         else:
             limits.repeats.ended((step.name, step.args_json), hash(outcome.content))
-        if limits.watched or outcome.error is not None:
-            limits.ended(step.name, outcome.error is None, self._parts.clock.monotonic())
+        broken = outcome.error is not None and outcome.error.code in BROKEN
+        if broken or limits.watched:
+            limits.ended(step.name, not broken, self._parts.clock.monotonic())
