@@ -18,7 +18,7 @@ from uuid_utils import uuid7
 
 from handrail.catalog import Catalog, Tool
 from handrail.errors import Code, Misuse, Problem
-from handrail.gates import asking, record
+from handrail.gates import asking
 from handrail.gates.approving import Approving
 from handrail.gates.desks import Desks
 from handrail.gates.finish import Finisher
@@ -33,6 +33,7 @@ from handrail.gates.step import (
     denial,
     disarm,
     effect_of,
+    entered,
     internal,
     system_problem,
 )
@@ -40,7 +41,7 @@ from handrail.gates.writing import Writer
 from handrail.limits import Limits
 from handrail.policy import World, decide
 from handrail.ports import Approver, Clock, Files, Journal, Keys, Ledger, Work
-from handrail.words import Call, Decision, Grant, Json, Outcome, Place, PlaceKind, Touch, TouchKind, changes_world
+from handrail.words import Call, Decision, Grant, Outcome, Place, PlaceKind, Touch, TouchKind, changes_world
 
 log = logging.getLogger("handrail")
 
@@ -192,22 +193,18 @@ class Kernel:
         plain = call.skill is None and call.permissions is None and call.caller == self.parts.caller
         if judged is None or step.changing or not plain or not _same_places(judged.touches, touches):
             verdict = decide(touches, self.world(step))
-            fields = self._told(record.verdict_fields(touches, verdict, self.parts.policy_digest))
             rules = tuple(dict.fromkeys([finding.rule for finding in verdict.findings]))
-            judged = Judged(touches, verdict, verdict.decision.word, rules, fields)
+            judged = Judged(touches, verdict, verdict.decision.word, rules)
             if plain and not step.changing:
                 question.judged = judged
         step.verdict, step.judged = judged.verdict, judged
         return judged.verdict.decision
 
-    def _told(self, fields: dict[str, Json]) -> dict[str, Json]:
-        hidden = self._finisher.hidden(fields)
-        return {name: orjson.Fragment(orjson.dumps(value)) for name, value in hidden.items()}
-
     async def _stored(self, step: Step) -> Outcome | None:
         """The outcome of the first call with this key, if it started; a running one is waited for."""
         key = step.call.idempotency_key
         assert key is not None
+        step.waited = True  # perhaps for the first call with this key
         stored = await self.parts.keys.join(key, step.id, asking.digest_of(step.name, orjson.loads(step.args_json)))
         if stored is not None and self._judge(step) is Decision.DENY:
             raise denial(step)
@@ -221,12 +218,16 @@ class Kernel:
         touches = [touch for touch in step.touches if touch.place is not None and touch.place.absolute not in above]
         slot = self._slots.get(tool.name) if step.call.parent is None else None
         if slot is not None:
+            step.waited = step.waited or slot.locked()
             await slot.acquire()
         try:
-            async with self._files.hold(touches):
-                step.waited = step.waited or step.changing
+            hold = self._files.hold(touches)
+            step.waited = await entered(hold) or step.waited
+            try:
                 step.held = frozenset(touch.place.absolute for touch in touches if touch.place)
                 return await self._act(step, tool)
+            finally:
+                await hold.__aexit__(None, None, None)
         finally:
             if slot is not None:
                 slot.release()

@@ -31,7 +31,10 @@ class Finisher:
         self._plain_shapes: dict[tuple[str, ...], bool] = {}
 
     def hidden(self, value: Any) -> Any:
-        """Give a value with its secrets hidden."""
+        """Give a value with its secrets hidden; all its texts are looked at together first, for most hold none."""
+        texts: list[str] = []
+        if value.__class__ in _HOLDERS and self._gather(value, "", texts) and self._redactor.clean("\n".join(texts)):
+            return value
         return self._redactor.value(value)
 
     def args(self, args: bytes | Mapping[str, Json]) -> Any:
@@ -168,6 +171,8 @@ class Finisher:
             if item.__class__ is str:
                 if item is not content and item != content:
                     texts.append(item)
+            elif item.__class__ is tuple:
+                return False  # no JSON value: left to those who look closely
             elif item.__class__ in _HOLDERS and not self._gather(item, content, texts):
                 return False
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Generator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -37,7 +38,7 @@ class Judged:
     verdict: Verdict
     decision: str
     rules: tuple[str, ...]
-    fields: dict[str, Json]  # touches and verdict as the journal is told them
+    fields: dict[str, Json] | None = None  # touches and verdict as the journal is told them, once it was
     started: Any = None  # the whole `tool.started` of a call that adds nothing of its own
 
 
@@ -99,6 +100,17 @@ class Rest:
                 awaited = step()
             except StopIteration as done:
                 return done.value
+
+
+async def entered(held: AbstractAsyncContextManager[None]) -> bool:
+    """Enter a context; tells whether that had to wait."""
+    entering: Any = held.__aenter__()
+    try:
+        awaited = entering.send(None)
+    except StopIteration:
+        return False
+    await Rest(entering, awaited)
+    return True
 
 
 def arm(step: Step, seconds: float) -> None:

@@ -8,7 +8,7 @@ import orjson
 
 from handrail.errors import Code
 from handrail.gates import asking, record
-from handrail.gates.step import Step
+from handrail.gates.step import Judged, Step
 from handrail.words import Outcome
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Writer:
             "caller": call.caller,
         }
         if step.judged is not None:
-            fields.update(step.judged.fields)
+            fields.update(step.judged.fields or self._told(step, step.judged))
         if step.grant is not None:
             fields["grant"] = step.grant.id
         if call.parent is not None:
@@ -78,6 +78,13 @@ class Writer:
             fields["key"] = call.idempotency_key
             fields["args_digest"] = asking.digest_of(step.name, orjson.loads(step.args_json))
         return fields
+
+    def _told(self, step: Step, judged: Judged) -> dict[str, Any]:
+        """Touches and verdict, hidden where they must be; made once for equal calls."""
+        fields = record.verdict_fields(step.touches, judged.verdict, self._parts.policy_digest)
+        hidden = self._finisher.hidden(fields)
+        judged.fields = {name: orjson.Fragment(orjson.dumps(value)) for name, value in hidden.items()}
+        return judged.fields
 
     def _count(self, step: Step, outcome: Outcome, fields: dict[str, Any]) -> None:
         """Count what the call used, for budgets, breaker and repeats."""
