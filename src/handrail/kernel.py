@@ -167,8 +167,9 @@ class Kernel:
 
     def _resolved(self, step: Step, touches: Sequence[Touch]) -> tuple[Touch, ...]:
         """The touches with their canonical places."""
-        placed = tuple([self._placed(step, touch) if touch.kind in FILES else touch for touch in touches])
-        return placed if len(placed) == 1 else carried(placed)
+        if len(touches) == 1:
+            return (self._placed(step, touches[0]) if touches[0].kind in FILES else touches[0],)
+        return carried(tuple([self._placed(step, touch) if touch.kind in FILES else touch for touch in touches]))
 
     def _placed(self, step: Step, touch: Touch) -> Touch:
         """Fill in the canonical place; what lies outside stays without one, and policy denies it."""

@@ -24,27 +24,38 @@ class Bounds:
 class Usage:
     """What a run has used, against its budgets."""
 
-    __slots__ = ("_bounded", "used")
+    __slots__ = ("_bounded", "_bounds", "used")
 
     def __init__(self, budgets: Mapping[str, float], used: Mapping[str, float] | None = None) -> None:
         unknown = set(budgets) - set(COUNTED)
         if unknown:
             raise ValueError(f"no such budget: {', '.join(sorted(unknown))}")
-        self._bounded = tuple((name, bound) for name, bound in budgets.items() if bound > 0)
+        self._bounds = {name: bound for name, bound in budgets.items() if bound > 0}
+        # That of prompts counts only where a person would be asked.
+        self._bounded = tuple((name, bound) for name, bound in self._bounds.items() if name != "prompts")
         self.used: dict[str, float] = dict.fromkeys(COUNTED, 0) | dict(used or {})
 
-    def check(self, only: str = "") -> None:
-        """Refuse when a budget is used up; that of prompts counts only where a person would be asked (`only`)."""
+    def check(self) -> None:
+        """Refuse when a budget is used up."""
         for name, bound in self._bounded:
-            if self.used[name] >= bound and (name == only if only else name != "prompts"):
-                raise Problem(
-                    Code.BUDGET_EXHAUSTED,
-                    f"The run's budget of {name} ({bound:g}) is used up.",
-                    budget=name,
-                    bound=bound,
-                    used=self.used[name],
-                    mend=f"finish with what is there, or ask the operator to raise limits.max_{name}",
-                )
+            if self.used[name] >= bound:
+                raise self._used_up(name, bound)
+
+    def check_prompts(self) -> None:
+        """Refuse when people were asked often enough."""
+        bound = self._bounds.get("prompts")
+        if bound is not None and self.used["prompts"] >= bound:
+            raise self._used_up("prompts", bound)
+
+    def _used_up(self, name: str, bound: float) -> Problem:
+        return Problem(
+            Code.BUDGET_EXHAUSTED,
+            f"The run's budget of {name} ({bound:g}) is used up.",
+            budget=name,
+            bound=bound,
+            used=self.used[name],
+            mend=f"finish with what is there, or ask the operator to raise limits.max_{name}",
+        )
 
 
 class Rate:

@@ -44,11 +44,11 @@ def test_a_budget_lets_exactly_as_many_calls_through() -> None:
 def test_prompts_hold_back_only_what_would_ask() -> None:
     """A used-up budget of prompts refuses the next question, and no call that needs none."""
     limits = Limits(Bounds(budgets={"prompts": 1}))
-    limits.usage.check("prompts")
+    limits.usage.check_prompts()
     limits.usage.used["prompts"] += 1
     assert refused(limits) is None
     with pytest.raises(Problem) as caught:
-        limits.usage.check("prompts")
+        limits.usage.check_prompts()
     assert (caught.value.code, caught.value.details["budget"]) == (Code.BUDGET_EXHAUSTED, "prompts")
 
 

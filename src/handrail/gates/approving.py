@@ -110,7 +110,7 @@ class Approving:
 
     async def _request(self, step: Step) -> Grant:
         parts, used = self._parts, self._parts.limits.usage.used
-        parts.limits.usage.check("prompts")
+        parts.limits.usage.check_prompts()
         request = parts.ledger.request(await self._question(step), orjson.loads(step.args_json))
         asked = getattr(parts.approver, "asks", True)
         self._append("approval.required", step, {"request": request.to_dict(), "asked": asked})

@@ -37,7 +37,9 @@ class Access:
 
     def open(self, place: Place, flags: int) -> int:
         """Open the thing itself; OSError as the system says it."""
-        return self.open_beneath(self.roots.handle(place.root), place.path, flags, 0)
+        roots = self.roots
+        handle = roots.home_fd if place.root is roots.home else roots.handle(place.root)
+        return self.open_beneath(handle, place.path, flags, 0)
 
     def parent(self, place: Place) -> tuple[int, str]:
         """Open the folder that holds a place, and give the name in it."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from handrail.errors import Code, Problem
 from handrail.output.redact import MARK
 
+QUICK_SAMPLE = 256  # no control byte in these: text
 SAMPLE = 8192  # bytes that decide whether a file without NUL is binary
 _FEW_CONTROLS, _MOST_CONTROLS = 3, 0.1  # so many are text whatever the size; above this share none is
 
@@ -108,6 +109,8 @@ def is_binary(data: bytes) -> bool:
     """Whether bytes without a BOM are no text: a NUL anywhere, or many control bytes at the start."""
     if b"\0" in data:
         return True
+    if not data[:QUICK_SAMPLE].translate(None, _TEXT_BYTES):
+        return False
     sample = data[:SAMPLE]
     return len(sample.translate(None, _TEXT_BYTES)) > max(_FEW_CONTROLS, len(sample) * _MOST_CONTROLS)
 
