@@ -149,7 +149,7 @@ class Shape:
                 names = _names_inside(self.args_schema(), inside) if inside else self._names
                 near = difflib.get_close_matches(wrong, names, 1, 0.6) or _aliased(wrong, names)
                 problem["expected"] = f"one of {', '.join(names)}" if not near else f"did you mean {near[0]}?"
-        renamed = self._renamed(args)
+        renamed = self._renamed(args) or self._wrapped(args)
         text = "; ".join(f"`{p['field']}`: {p['expected']}, got {p['got']}" for p in problems[:5])
         raise Problem(
             Code.INVALID_ARGS,
@@ -176,6 +176,31 @@ class Shape:
         except ValidationError:
             return None
         return result if result != dict(args) else None
+
+    def _wrapped(self, args: Mapping[str, Json]) -> dict[str, Json] | None:
+        """The same arguments with the fields of one list item put where the list belongs."""
+        if not isinstance(args, dict) or not all(isinstance(name, str) for name in args):
+            return None
+        schema = self.args_schema()
+        for name in self._names:
+            inside = _names_inside(schema, f"{name}.0")
+            if not inside or name in args:
+                continue
+            item = {inner: value for given, value in args.items() if (inner := _fitting(given, inside))}
+            rest = {given: value for given, value in args.items() if not _fitting(given, inside)}
+            outer = {_fitting(given, self._names) or given: value for given, value in rest.items()}
+            wrapped = {**outer, name: [item]}
+            try:
+                (self._args or self._arguments_validator()).validate_python(wrapped)
+            except ValidationError:
+                continue
+            return wrapped
+        return None
+
+
+def _fitting(given: str, names: Sequence[str]) -> str | None:
+    """The name that a given one stands for: itself, or one it is often taken for."""
+    return given if given in names else next(iter(_aliased(given, names)), None)
 
 
 def _check_json(name: str, value: Any) -> None:

@@ -423,3 +423,23 @@ async def test_a_used_up_budget_of_prompts_does_not_stop_what_needs_no_person(op
         second = await runtime.call("commit")
     assert (first.error.code, second.error.code) == ("APPROVAL_DENIED", "BUDGET_EXHAUSTED")
     assert read.ok
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        {"file_path": "a.txt", "old_string": "one", "new_string": "1"},
+        {"path": "a.txt", "old": "one", "new": "1"},
+    ],
+)
+async def test_an_edit_in_another_systems_form_gets_the_call_that_would_work(
+    opens: Any, work: Path, slip: dict[str, str]
+) -> None:
+    """The commonest slip: one edit's fields beside the path instead of inside `edits`."""
+    (work / "a.txt").write_text("one\n")
+    async with opens(enable=("fs",)) as runtime:
+        refused = await runtime.call("edit_file", slip)
+        mended = await runtime.call(refused.error.next_call["tool"], refused.error.next_call["args"])
+    assert refused.error.next_call["args"] == {"path": "a.txt", "edits": [{"old": "one", "new": "1"}]}
+    assert mended.ok
+    assert (work / "a.txt").read_text() == "1\n"
