@@ -31,7 +31,7 @@ def asking(digest: str = "d1", now: float = NOW, **fields: Any) -> Request:
         expires=now + 900,
         run_id="run-1",
         call_id="c1",
-        workspace="/work/a",
+        workspace="/home/a",
         caller="cli",
         max_scope=Scope.SESSION,
         touches=(("fs.write", "a.txt"),),

@@ -1,4 +1,7 @@
-"""The way of one call through the kernel: what is written, in which order, and what never gets through."""
+"""The way of one call through the kernel: what is written, in which order, and what never gets through.
+
+Longer than 400 lines because it is one table of one subject.
+"""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_a_grant_for_the_call_is_used_once_and_matches_only_its_digest(ledger: S
         NOW,
     )
     assert ledger.granted("d1", NOW) == grant
-    assert (ledger.granted("d2", NOW), ledger.grants("run-1", NOW, "/work/a")) == (None, ())
+    assert (ledger.granted("d2", NOW), ledger.grants("run-1", NOW, "/home/a")) == (None, ())
     assert [ledger.use(grant, NOW) for _ in range(3)] == [True, False, False]
     assert ledger.granted("d1", NOW) is None
     assert ledger.find(grant.request).state == "used"
@@ -170,15 +170,15 @@ def test_wider_targets_come_only_from_what_the_person_confirmed(ledger: SqliteLe
 @pytest.mark.parametrize(
     ("scope", "run_id", "workspace", "in_force"),
     [
-        (Scope.RUN, "run-1", "/work/a", True),
+        (Scope.RUN, "run-1", "/home/a", True),
         (Scope.RUN, "run-1", "", True),
-        (Scope.RUN, "run-2", "/work/a", False),
-        (Scope.RUN, "run-1", "/work/b", False),
-        (Scope.SESSION, "run-1", "/work/a", True),
-        (Scope.SESSION, "run-2", "/work/a", True),
-        (Scope.SESSION, "run-1", "/work/b", False),
+        (Scope.RUN, "run-2", "/home/a", False),
+        (Scope.RUN, "run-1", "/home/b", False),
+        (Scope.SESSION, "run-1", "/home/a", True),
+        (Scope.SESSION, "run-2", "/home/a", True),
+        (Scope.SESSION, "run-1", "/home/b", False),
         (Scope.SESSION, "run-1", "", False),
-        (Scope.CALL, "run-1", "/work/a", False),
+        (Scope.CALL, "run-1", "/home/a", False),
     ],
 )
 def test_a_wider_grant_is_in_force_where_it_was_given(
@@ -201,7 +201,7 @@ def test_a_wider_grant_lets_the_exact_call_run_once_from_another_run(ledger: Sql
     assert ledger.granted("d1", NOW) == grant
     assert ledger.use(grant, NOW)
     assert ledger.granted("d1", NOW) is None
-    assert ledger.grants("run-1", NOW, "/work/a") == (grant,)
+    assert ledger.grants("run-1", NOW, "/home/a") == (grant,)
     assert [ledger.use(grant, NOW) for _ in range(3)] == [True, True, True]
 
 
@@ -209,7 +209,7 @@ def test_counted_uses_run_out(ledger: SqliteLedger) -> None:
     """A grant for two uses is used twice."""
     grant = granted(ledger, asking(), replace(FOR_RUN, uses=2))
     assert [ledger.use(grant, NOW) for _ in range(3)] == [True, True, False]
-    assert ledger.grants("run-1", NOW, "/work/a") == ()
+    assert ledger.grants("run-1", NOW, "/home/a") == ()
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_every_grant_ends(ledger: SqliteLedger, clock: FixedClock, reply: Reply,
     assert ledger.granted("d1", clock.now()) == grant
     clock.advance(1)
     assert ledger.granted("d1", clock.now()) is None
-    assert ledger.grants("run-1", clock.now(), "/work/a") == ()
+    assert ledger.grants("run-1", clock.now(), "/home/a") == ()
     assert not ledger.use(grant, clock.now())
     assert [record.state for record in ledger.list()] == ["expired"]
 
@@ -237,7 +237,7 @@ def test_a_grant_taken_back_lifts_nothing(ledger: SqliteLedger, used: bool, by_r
         assert ledger.use(grant, NOW)
     assert ledger.revoke(grant.request if by_request else grant.id, by="eve")
     assert not ledger.use(grant, NOW)
-    assert (ledger.granted("d1", NOW), ledger.grants("run-1", NOW, "/work/a")) == (None, ())
+    assert (ledger.granted("d1", NOW), ledger.grants("run-1", NOW, "/home/a")) == (None, ())
     assert ledger.find(grant.request).state == ("used" if used else "denied")
     assert not ledger.revoke(grant.id)
 

@@ -187,7 +187,7 @@ def test_a_ledger_that_cannot_be_trusted_never_says_granted(ledger: SqliteLedger
     grant = Grant("grant_1", "apr_1", Scope.CALL, "write_file", "d1", (), "run-1", NOW + 9, 1)
     for ask in (
         lambda: ledger.granted("d1", NOW),
-        lambda: ledger.grants("run-1", NOW, "/work/a"),
+        lambda: ledger.grants("run-1", NOW, "/home/a"),
         lambda: ledger.use(grant, NOW),
         lambda: ledger.find("apr_1"),
     ):
@@ -255,5 +255,5 @@ def test_a_reopened_ledger_knows_everything(ledger: SqliteLedger, clock: FixedCl
     ledger.close()
     again = SqliteLedger(ledger.path, clock)
     assert (again.pending(NOW), again.args(made.id)) == ((made,), {"n": 1})
-    assert again.grants("run-1", NOW, "/work/a") == (grant,)
+    assert again.grants("run-1", NOW, "/home/a") == (grant,)
     again.close()

@@ -67,7 +67,7 @@ def test_a_request_reads_like_this() -> None:
         "Approval apr_abc\n"
         "  tool     write_file 1.0.0, high risk\n"
         "  why      defaults.replace: a file is there\n"
-        "  asked by cli, run run-1, in /work/a\n"
+        "  asked by cli, run run-1, in /home/a\n"
         "  digest   0123456789abcdef\n"
         "  expires  at 2023-11-14 22:28:20 UTC, in 15 min 0 s\n"
         "  arguments\n"

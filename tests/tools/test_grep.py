@@ -1,4 +1,7 @@
-"""grep: what it shows, how its pages fit together, and what it says when something is wrong."""
+"""grep: what it shows, how its pages fit together, and what it says when something is wrong.
+
+Longer than 400 lines because it is one table of one subject.
+"""
 
 from __future__ import annotations
 
