@@ -66,3 +66,15 @@ def test_the_tour_lets_the_person_answer(cli: Cli) -> None:
         terminal.wait_for("That was the tour.")
         assert terminal.end() == 0
     assert "APPROVAL_DENIED" in terminal.shown
+
+
+@pytest.mark.parametrize(("answer", "code", "says"), [("n\n", 1, "not trusted"), ("y\n", 0, "trusted as it stands")])
+def test_trust_at_a_terminal_is_asked_for(cli: Cli, answer: str, code: int, says: str) -> None:
+    """The person sees the file first; a no changes nothing."""
+    (cli.work / "handrail.toml").write_text('[tools]\nenable = ["fs"]\n')
+    with at_terminal(["config", "trust"], cli.work, cli.env) as terminal:
+        terminal.wait_for("Trust this file")
+        assert 'enable = ["fs"]' in terminal.shown
+        terminal.type(answer)
+        assert terminal.end() == code
+    assert says in terminal.shown

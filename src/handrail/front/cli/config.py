@@ -64,6 +64,9 @@ def trust(forget: bool, **given: Any) -> int:
             sys.stderr.write(f"{'no longer trusted' if known else 'was not trusted'}: {item.path}\n")
             continue
         sys.stdout.write("".join(f"{visible(line)}\n" for line in item.text.splitlines()))
+        if sys.stdin.isatty() and not click.confirm("Trust this file as it stands above?", default=False, err=True):
+            sys.stderr.write(f"not trusted: {item.path}\n")
+            return 1
         store.trust(Path(item.path), item.pin)
         sys.stderr.write(f"trusted as it stands above: {item.path} (sha256 {item.sha256[:16]}…)\n")
     return 0
