@@ -29,7 +29,11 @@ async def test_many_who_wait_share_few_syncs(tmp_path: Path, disk: Disk) -> None
         journal.append("display", None, {"n": number})
         await journal.durable()
 
-    await asyncio.gather(*(one(number) for number in range(100)))
+    disk.may_go.clear()
+    waiting = asyncio.gather(*(one(number) for number in range(100)))
+    await asyncio.to_thread(disk.entered.wait, 10)
+    disk.may_go.set()
+    await waiting
     assert disk.syncs <= 3
     assert [event["n"] for event in reader.events(tmp_path)] == list(range(100))
     await journal.close()

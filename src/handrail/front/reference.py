@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ def _verb(found: Any, name: str, above: Any) -> Iterator[str]:
     inner = getattr(found, "commands", {})
     if not inner:
         usage = " ".join(found.collect_usage_pieces(context))
-        yield f"\n## {name}\n\n{(found.help or '').split(chr(8))[0].strip()}\n\n```\n{name} {usage}\n```\n"
+        yield f"\n## {name}\n\n{cleandoc(found.help or '').split(chr(8))[0].strip()}\n\n```\n{name} {usage}\n```\n"
         options = [item for item in found.params if isinstance(item, click.Option)]
         if options:
             yield "\n| option | |\n|---|---|\n"

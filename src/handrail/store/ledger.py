@@ -268,6 +268,9 @@ class SqliteLedger:
                     db.close()
             self._reader = self._writer = None
 
+    def __del__(self) -> None:
+        self.close()
+
     def _absent(self) -> bool:
         """Whether no ledger was ever made: then nothing is on record, and looking makes none."""
         return self._reader is None and self._writer is None and not os.path.lexists(self.path)
