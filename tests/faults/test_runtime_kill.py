@@ -160,6 +160,9 @@ async def test_no_kill_loses_tears_or_repeats_anything(work: Path) -> None:
     # A draft, or what was being removed, may be left under a name of ours; it is in nobody's way.
     left = [path.name for path in work.iterdir() if path.suffix != ".txt"]
     assert [name for name in left if not (name.startswith(".handrail-") and name.endswith((".tmp", ".old")))] == []
+    # Unlike a draft, what stood aside in the moment of replacing is somebody's text: it must be whole.
+    aside = [path.read_text().splitlines() for path in work.glob(".handrail-*.old")]
+    assert [lines[:2] for lines in aside if (len(lines), len(set(lines))) != (LINES, 1)] == []
 
 
 if __name__ == "__main__":
