@@ -22,6 +22,8 @@ from typing import Any
 
 import pytest
 
+from handrail.workspace import beneath
+
 Inode = int  # our own number: the system gives the number of a removed file to the next one
 SECTOR = 512
 STEP = max(1, int(96 / float(os.environ.get("HANDRAIL_TEST_SCALE", "1"))))  # bytes between places to tear at
@@ -56,6 +58,17 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
+class Swap:
+    """Two names of one folder change places at once: `first` then stands for `one`, `second` for `other`."""
+
+    inode: Inode  # of the folder
+    first: str
+    one: Inode
+    second: str
+    other: Inode
+
+
+@dataclass(frozen=True, slots=True)
 class Sync:
     """A sync that has returned; it covers what was recorded before it began."""
 
@@ -70,7 +83,7 @@ class Told:
     value: str
 
 
-Op = Write | Truncate | Name | Sync | Told
+Op = Write | Truncate | Name | Swap | Sync | Told
 Files = dict[Inode, bytes]
 Folders = dict[Inode, dict[str, Inode]]
 
@@ -133,6 +146,7 @@ class Recorder:
         self._files, self._folders = self._snapshot()
         for name, wrap in _WRAPPERS.items():
             self._patch.setattr(os, name, wrap(self, getattr(os, name)))
+        self._patch.setattr(beneath, "_renameat2", _renameat2(self, beneath._renameat2))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -206,7 +220,7 @@ class Recorder:
                 durable[op.inode] = max(durable.get(op.inode, 0), op.began)
         pending: dict[Inode, list[Op]] = {}
         for index, op in enumerate(self.ops[:until]):
-            if isinstance(op, (Write, Truncate, Name)) and index >= durable.get(op.inode, 0):
+            if isinstance(op, (Write, Truncate, Name, Swap)) and index >= durable.get(op.inode, 0):
                 pending.setdefault(op.inode, []).append(op)
         return pending
 
@@ -236,6 +250,8 @@ def _apply(op: Op, files: Files, folders: Folders) -> None:
             names[op.name] = op.target
             if op.folder:
                 folders.setdefault(op.target, {})
+    elif isinstance(op, Swap):
+        folders.setdefault(op.inode, {}).update({op.first: op.one, op.second: op.other})
 
 
 def _choices(ops: list[Op], choose: random.Random) -> list[list[Op]]:
@@ -357,6 +373,24 @@ def _rename(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
         assert source.parent == target.parent, "a rename between folders is not simulated"
         real(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
         recorder.add(lambda inode: Name(inode, source.name, target.name, moved), target.parent.stat())
+
+    return wrapped
+
+
+def _renameat2(recorder: Recorder, real: Callable[..., int]) -> Callable[..., int]:
+    """Rename without replacing, or exchange two names: what a workspace does by system call."""
+
+    def wrapped(source_fd: int, old: bytes, target_fd: int, new: bytes, flags: int) -> int:
+        source, target = _place(old, source_fd), _place(new, target_fd)
+        assert source.parent == target.parent, "a rename between folders is not simulated"
+        moved = recorder.number(source.lstat())
+        other = recorder.number(target.lstat()) if flags == beneath.RENAME_EXCHANGE else None
+        code = real(source_fd, old, target_fd, new, flags)
+        if code == 0 and moved is not None and other is not None:
+            recorder.add(lambda inode: Swap(inode, target.name, moved, source.name, other), target.parent.stat())
+        elif code == 0:
+            recorder.add(lambda inode: Name(inode, source.name, target.name, moved), target.parent.stat())
+        return code
 
     return wrapped
 

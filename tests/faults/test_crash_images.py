@@ -16,6 +16,8 @@ from handrail.errors import Problem, RunFault
 from handrail.store import private, reader
 from handrail.store.journal import FileJournal
 from handrail.store.state import fold
+from handrail.words import Root
+from handrail.workspace.files import WorkspaceFiles
 from journaling import Clock, write_half_then_fail
 
 SKIP = frozenset({"lock"})
@@ -226,7 +228,21 @@ def careless(path: Path, data: bytes, *, in_place: bool = False) -> None:
     os.close(folder)
 
 
-WRITERS: dict[str, Writer] = {"store": store_writer}
+def workspace_writer(path: Path, data: bytes) -> None:
+    """How tools replace and make files: through the workspace, with its exchange of names."""
+
+    async def write() -> None:
+        files = WorkspaceFiles((Root("workspace", str(path.parent), writable=True),), images=None, locks_dir=None)
+        try:
+            bound = files.bind("call", ())
+            await bound.write(files.resolve(path.name), data, expected_sha256=None)
+        finally:
+            await files.close()
+
+    asyncio.run(write())
+
+
+WRITERS: dict[str, Writer] = {"store": store_writer, "workspace": workspace_writer}
 
 
 def replaced(root: Path, write: Writer, ignore: frozenset[str] = frozenset()) -> Recorder:
@@ -261,10 +277,19 @@ def test_a_replaced_file_is_old_or_new_and_new_once_told(tmp_path: Path, place: 
     [
         (store_writer, {"file"}, "neither old nor new"),
         (store_writer, {"folder"}, "told and lost"),
+        (workspace_writer, {"file"}, "neither old nor new"),
+        (workspace_writer, {"folder"}, "told and lost"),
         (partial(careless, in_place=True), set(), "neither old nor new"),
         (careless, {"file"}, "neither old nor new"),
     ],
-    ids=["without syncing the file", "without syncing the folder", "in place", "renamed before it is synced"],
+    ids=[
+        "without syncing the file",
+        "without syncing the folder",
+        "a workspace without syncing the file",
+        "a workspace without syncing the folder",
+        "in place",
+        "renamed before it is synced",
+    ],
 )
 def test_the_simulator_catches_careless_writing(
     tmp_path: Path, place: Path, write: Writer, ignore: set[str], symptom: str
@@ -273,12 +298,13 @@ def test_the_simulator_catches_careless_writing(
     assert symptom in verdicts(replaced(tmp_path / "root", write, frozenset(ignore)), place, check_file)
 
 
-def test_a_new_file_is_there_whole_or_not_at_all(tmp_path: Path, place: Path) -> None:
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_new_file_is_there_whole_or_not_at_all(tmp_path: Path, place: Path, name: str) -> None:
     """Also where nothing stood before."""
     root = tmp_path / "root"
     root.mkdir()
     with Recorder(root) as recorder:
-        store_writer(root / "file", NEW)
+        WRITERS[name](root / "file", NEW)
         recorder.tell("new")
 
     def check(place: Path, image: Image) -> str:
