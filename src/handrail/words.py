@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, dataclass_transform
 
@@ -137,6 +138,7 @@ class How(StrEnum):
     EDIT = "edit"  # part of a file changes, or something is appended
     MOVE = "move"  # the source of a move: what leaves stands at the target afterwards
     UNDO = "undo"  # puts back what a recorded call changed
+    LOAD = "load"  # makes a skill the active one of the run
 
 
 @noun
@@ -181,6 +183,16 @@ class Place:
 
 
 @noun
+class SkillPart:
+    """A skill that a call loads, or a script of one that it runs; completed when the call is resolved."""
+
+    id: str
+    resource: str = ""  # relative to the skill's folder
+    digest: str = ""  # of the whole skill as it stands; empty: there is none that can be used
+    tools: frozenset[str] | None = frozenset()  # what may be called once it is active; None: it does not narrow
+
+
+@noun
 class Touch:
     """One thing a call will do to the world: the unit that policy judges."""
 
@@ -194,6 +206,8 @@ class Touch:
     below: tuple[str, ...] | None = None  # what lies below a folder that is deleted or moved, as paths beneath its root
     words: tuple[str, ...] = ()  # the argument list of a proc.exec touch
     unsafe: bool = False  # net.connect: another method than GET or HEAD
+    doubt: str = ""  # proc.exec: why the command cannot be fully understood; no rule that allows covers it
+    skill: SkillPart | None = None  # what it loads or runs of a skill
 
     @property
     def shown(self) -> str:
@@ -221,6 +235,7 @@ class Verdict:
     decision: Decision
     findings: tuple[Finding, ...]
     excluded: tuple[Exclusion, ...] = ()
+    locked: tuple[Exclusion, ...] = ()  # what a program may see but not change
     scope: Scope = Scope.CALL  # the widest scope that may be granted
     grant: str | None = None  # id of the grant that lifted an ask
 
@@ -273,6 +288,7 @@ class Call:
     permissions: frozenset[str] | None = None
     approval: str | None = None  # replay of a request on record
     parent: str | None = None
+    dialect: str = "native"  # whose names and arguments these are
 
 
 @noun
@@ -369,6 +385,7 @@ class Outcome:
     rules: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     duration_ms: float = 0.0
+    asked: str = ""  # the tool's name as the caller wrote it, in a dialect
 
     @property
     def ok(self) -> bool:
@@ -376,10 +393,12 @@ class Outcome:
         return self.status is Status.OK
 
     def to(self, dialect: str = "native") -> dict[str, Json]:
-        """Give a dialect's envelope; `native` is the one there is."""
-        if dialect != "native":
-            raise ValueError(f"no dialect {dialect!r}; there is: native")
-        return self.to_dict()
+        """Give a dialect's envelope as plain JSON values; Misuse names the dialects there are."""
+        if dialect == "native":
+            return self.to_dict()
+        # By name, since dialects stand above words.
+        told: dict[str, Json] = import_module("handrail.dialects").get(dialect).envelope(self)
+        return told
 
     def to_dict(self) -> dict[str, Json]:
         """Give the envelope of `contracts`: plain JSON values."""
@@ -439,4 +458,4 @@ def changes_world(touch: Touch) -> bool:
     """Whether a call with this touch must be durable in the journal before it acts."""
     if touch.kind is TouchKind.NET_CONNECT:
         return touch.unsafe
-    return touch.kind not in READ_ONLY
+    return touch.kind not in READ_ONLY or touch.how is How.LOAD

@@ -17,12 +17,12 @@ def leaves_out(exclusions: Sequence[Exclusion], root: Root) -> Leaves:
     ours = tuple(item for item in exclusions if not item.root or item.root == root.name)
     if not ours:
         return lambda _name, _path: False
-    suspicious = _last_names(ours).fullmatch
+    suspicious = last_names(ours).fullmatch
     return lambda name, path: suspicious(name) is not None and excluded(ours, root, path) is not None
 
 
 @lru_cache(maxsize=64)
-def _last_names(exclusions: tuple[Exclusion, ...]) -> re.Pattern[str]:
+def last_names(exclusions: tuple[Exclusion, ...]) -> re.Pattern[str]:
     """Fit every name that the exclusions could cover by itself; never a wrong no."""
     names = {_loose(item.pattern.rstrip("/").rpartition("/")[2]) for item in exclusions}
     return re.compile("|".join(sorted(names)), re.IGNORECASE | re.DOTALL)

@@ -1,0 +1,66 @@
+"""The ways there are to confine programs, the strongest first, with what each does not hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from handrail.sandbox import bubblewrap, landlock, supervised
+from handrail.sandbox.bubblewrap import Bubblewrap
+from handrail.sandbox.fork_server import ForkServer
+from handrail.sandbox.launching import Confined, Sandbox
+from handrail.sandbox.native import Native
+from handrail.sandbox.supervised import Supervised
+from handrail.sandbox.unconfined import Unconfined
+from handrail.words import noun
+
+_WATCHED = "memory of all processes together is measured four times a second; the kernel bounds it for each one only"
+_TREE_MEMORY = "memory is bounded for each process, and for all together only as the machine bounds it"
+_NO_LANDLOCK = "this kernel offers no Landlock: the view made of mounts and the filter stand alone"
+_NOTHING = "nothing is confined: programs can do all that the runtime can"
+_SCOPES_SINCE = 6
+
+
+@noun
+class Offer:
+    """One way to confine programs."""
+
+    tier: str
+    backend: str
+    kind: Callable[[ForkServer, Confined], Sandbox]
+    gaps: Callable[[], tuple[str, ...]]
+
+    def confined(self) -> Confined:
+        """Name it with its gaps on this machine."""
+        return Confined(self.tier, self.backend, self.gaps())
+
+    def make(self) -> Sandbox:
+        """Give a sandbox with a fork server of its own, started when first needed."""
+        return self.kind(ForkServer(), self.confined())
+
+
+def _native_gaps() -> tuple[str, ...]:
+    return (_WATCHED, *_no_landlock())
+
+
+def _no_landlock() -> tuple[str, ...]:
+    return () if landlock.abi() else (_NO_LANDLOCK,)
+
+
+def _bubblewrap_gaps() -> tuple[str, ...]:
+    as_root = (bubblewrap.GAP_ROOT,) if os.geteuid() == 0 else ()
+    return (_TREE_MEMORY, *_no_landlock(), bubblewrap.GAP_REVIEW, bubblewrap.GAP_SIGNALS, *as_root)
+
+
+def _supervised_gaps() -> tuple[str, ...]:
+    signals = () if landlock.abi() >= _SCOPES_SINCE else (supervised.GAP_SIGNALS,)
+    as_root = (supervised.GAP_ROOT,) if os.geteuid() == 0 else ()
+    return (*supervised.GAPS, *signals, *as_root)
+
+
+OFFERED = (
+    Offer("A", "native", Native, _native_gaps),
+    Offer("A", "bwrap", Bubblewrap, _bubblewrap_gaps),
+    Offer("B", "native", Supervised, _supervised_gaps),
+)
+UNCONFINED = Offer("none", "none", Unconfined, lambda: (_NOTHING,))

@@ -1,0 +1,188 @@
+"""Builds the sandbox's own root out of held copies of folders, and masks what the plan protects in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from handrail.sandbox.inside import calls
+from handrail.sandbox.inside.channel import Channel
+
+TYPE_CHECKING = False  # as `typing` has it, without the time it takes to import
+if TYPE_CHECKING:
+    from typing import Any
+
+_DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
+_LINKS = ((b"fd", b""), (b"stdin", b"/0"), (b"stdout", b"/1"), (b"stderr", b"/2"))
+_AREA = b"/tmp"  # covered by the new root until that is the root
+Source = tuple[bytes, int, bool]  # where it goes, what is held, whether it may be changed
+
+
+def hold_sources(spec: dict[str, Any], held: list[int]) -> list[Source]:
+    """Hold a copy of everything that will be seen, while it can still be found; read-only unless it is for writing."""
+    owned = iter(held)
+    found: list[Source] = []
+    for path, writable, mapped in spec["binds"]:
+        if mapped and held:
+            found.append((path, next(owned), writable))
+            continue
+        fd = calls.open_tree(path, deep=True)
+        attributes = calls.ATTR_NOSUID | calls.ATTR_NODEV | (0 if writable else calls.ATTR_RDONLY)
+        calls.set_attributes(fd, attributes, deep=True)
+        found.append((path, fd, writable))
+    for name in _DEVICES:
+        fd = calls.open_tree(b"/dev/" + name, deep=False)
+        calls.set_attributes(fd, calls.ATTR_NOSUID | calls.ATTR_NOEXEC, deep=False)
+        found.append((b"/dev/" + name, fd, True))
+    return found
+
+
+def build(spec: dict[str, Any], sources: list[Source], channel: Channel) -> None:
+    """Put the new root together and make it the root."""
+    area = _AREA if os.path.isdir(_AREA) else b"/usr"
+    calls.mount(b"tmpfs", area, b"tmpfs", calls.NOSUID | calls.NODEV, b"mode=755,size=4m,nr_inodes=16k")
+    os.umask(0o022)
+    _fresh(area, spec["scratch"])
+    for path, text in spec["files"]:
+        _written(area + path, text)
+    for path, target in spec["links"]:
+        _folders(os.path.dirname(area + path))
+        os.symlink(target, area + path)
+    for path, fd, writable in sources:
+        _place(area + path, fd)
+        if writable and spec["review"] and path in spec["review"]:
+            _layer(area, path, spec)
+        os.close(fd)
+    calls.mount(b"proc", area + b"/proc", b"proc", calls.NOSUID | calls.NODEV | calls.NOEXEC)
+    if spec["review"]:
+        _hand_out_layers(area, channel)
+    calls.pivot(area)
+    for path in (b"/proc/sys", b"/proc/sysrq-trigger", b"/proc/irq", b"/proc/bus", b"/proc/fs"):
+        if os.path.lexists(path):
+            _bound_again(path, calls.ATTR_RDONLY)
+
+
+def _fresh(area: bytes, scratch: int) -> None:
+    """Make the folders that begin empty."""
+    size = b"mode=1777,size=%d,nr_inodes=256k" % scratch
+    for name in (b"/tmp", b"/proc", b"/dev"):
+        os.mkdir(area + name)
+    quiet = calls.NOSUID | calls.NODEV
+    calls.mount(b"tmpfs", area + b"/tmp", b"tmpfs", quiet, size)
+    calls.mount(b"tmpfs", area + b"/dev", b"tmpfs", calls.NOSUID | calls.NOEXEC, b"mode=755,size=64k,nr_inodes=64")
+    os.mkdir(area + b"/dev/shm")
+    os.mkdir(area + b"/dev/pts")
+    calls.mount(b"tmpfs", area + b"/dev/shm", b"tmpfs", quiet, size)
+    terminals = b"newinstance,ptmxmode=0666,mode=620"
+    calls.mount(b"devpts", area + b"/dev/pts", b"devpts", calls.NOSUID | calls.NOEXEC, terminals)
+    os.symlink(b"pts/ptmx", area + b"/dev/ptmx")
+    for name, which in _LINKS:
+        os.symlink(b"/proc/self/fd" + which, area + b"/dev/" + name)
+
+
+def _place(path: bytes, fd: int) -> None:
+    """Put a held copy at its path in the new root."""
+    if stat.S_ISDIR(os.fstat(fd).st_mode):
+        _folders(path)
+    else:
+        _written(path, b"")
+    calls.move_to(fd, path)
+
+
+def _folders(path: bytes) -> None:
+    try:
+        os.mkdir(path, 0o755)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        _folders(os.path.dirname(path))
+        os.mkdir(path, 0o755)
+
+
+def _written(path: bytes, text: bytes, mode: int = 0o644) -> None:
+    flags = os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC
+    try:
+        fd = os.open(path, flags, mode)
+    except FileNotFoundError:
+        _folders(os.path.dirname(path))
+        fd = os.open(path, flags, mode)
+    if text:
+        os.write(fd, text)
+    os.close(fd)
+
+
+# ── the layer that changes go to ─────────────────────────────────────────────────────────────
+
+
+def _layer(area: bytes, path: bytes, spec: dict[str, Any]) -> None:
+    """Cover a folder by a layer of its own: what is below shows through and is never changed."""
+    index = spec["review"].index(path)
+    layers = area + b"/.layers"
+    if not os.path.isdir(layers):
+        os.mkdir(layers)
+        size = b"mode=755,size=%d,nr_inodes=256k" % spec["scratch"]
+        calls.mount(b"tmpfs", layers, b"tmpfs", calls.NOSUID | calls.NODEV, size)
+    ours = layers + b"/%d" % index
+    for folder in (ours, ours + b"/upper", ours + b"/work"):
+        os.mkdir(folder)
+    seen = os.stat(area + path)
+    os.chmod(ours + b"/upper", stat.S_IMODE(seen.st_mode))
+    target = area + path
+    options = b"lowerdir=.,upperdir=%s/upper,workdir=%s/work,userxattr" % (ours, ours)
+    os.chdir(target)  # a path with colons or commas cannot be written into the options
+    try:
+        calls.mount(b"overlay", target, b"overlay", calls.NOSUID | calls.NODEV, options)
+    finally:
+        os.chdir(b"/")
+
+
+def _hand_out_layers(area: bytes, channel: Channel) -> None:
+    """Let the runtime hold the layers beyond the sandbox's life, and take them out of the program's sight."""
+    channel.stage = "layers for review"
+    fd = os.open(area + b"/.layers", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    channel.send(("layers",), fd)
+    os.close(fd)
+    calls.detach(area + b"/.layers")
+    os.rmdir(area + b"/.layers")
+
+
+# ── masks ────────────────────────────────────────────────────────────────────────────────────
+
+
+def mask(spec: dict[str, Any]) -> None:
+    """Hide, lock or pin paths, the shorter first; each must still be what the runtime saw."""
+    if not spec["masks"]:
+        return
+    os.mkdir(b"/.hidden", 0o755)
+    os.mkdir(b"/.hidden/folder", 0o555)
+    _written(b"/.hidden/file", b"", 0o000)
+    for path, how in spec["masks"]:
+        if how == "hide":
+            _hide(path)
+        else:
+            _bound_again(path, calls.ATTR_RDONLY if how == "lock" else 0)
+
+
+def _hide(path: bytes) -> None:
+    target = calls.open_path(path)
+    try:
+        folder = stat.S_ISDIR(os.fstat(target).st_mode)
+        empty = calls.open_tree(b"/.hidden/folder" if folder else b"/.hidden/file", deep=False)
+        calls.set_attributes(empty, calls.ATTR_RDONLY | calls.ATTR_NOSUID | calls.ATTR_NODEV, deep=False)
+        calls.move_onto(empty, target)
+        os.close(empty)
+    finally:
+        os.close(target)
+
+
+def _bound_again(path: bytes, attributes: int) -> None:
+    """Make a path a mount of its own: it can then be neither renamed nor removed, and be read-only by itself."""
+    target = calls.open_path(path)
+    try:
+        copy = calls.open_tree(b"", deep=True, at=target)
+        if attributes:
+            calls.set_attributes(copy, attributes, deep=True)
+        calls.move_onto(copy, target)
+        os.close(copy)
+    finally:
+        os.close(target)

@@ -1,0 +1,205 @@
+"""The words of launching: what confines, what was started, how it ended, and why a start failed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from handrail.errors import Code, Problem
+from handrail.sandbox.inside.channel import ended_records
+from handrail.sandbox.plan import Plan
+from handrail.words import noun
+
+if TYPE_CHECKING:
+    from socket import socket
+
+
+@noun
+class Confined:
+    """How programs are confined here: chosen once, told with every program."""
+
+    tier: str  # A | B | none
+    backend: str  # native | bwrap | none
+    gaps: tuple[str, ...]  # what it does not hold, in words for a person
+
+
+@noun
+class Ended:
+    """How a program ended, and what it and all it started used."""
+
+    exit_code: int | None
+    signal: str | None
+    cpu_seconds: float
+    max_rss_bytes: int
+
+
+class SetupFailed(Problem):
+    """The confinement could not be set up, or the program not be found in it; nothing was run."""
+
+    def __init__(self, stage: str, errno: int, advice: str, said: str = "") -> None:
+        why = said or (os.strerror(errno) if errno else "")
+        text = f"nothing was run: the sandbox failed at {stage}" + (f" ({why})" if why else "")
+        super().__init__(Code.SANDBOX_UNAVAILABLE, f"{text}. {advice}".strip(), stage=stage, errno=errno)
+        self.stage, self.errno, self.advice = stage, errno, advice
+
+
+class Sandbox(Protocol):
+    """Starts programs so that they can do what a plan says and nothing more."""
+
+    confined: Confined
+
+    def spawn(
+        self,
+        plan: Plan,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        stdin: int,
+        stdout: int,
+        stderr: int,
+    ) -> Child:
+        """Start a program; back once it was executed. Raises SetupFailed, and never runs it otherwise confined.
+
+        Blocks for some milliseconds: call it in a thread.
+        """
+
+    def close(self) -> None:
+        """End the fork server, and with it every program that still runs."""
+
+
+class Child:
+    """A started program with its whole tree."""
+
+    def __init__(
+        self,
+        pid: int,
+        *,
+        first: int,
+        leader: int,
+        ended: int,
+        listener: socket | None = None,
+        layers: int | None = None,
+        roots: Sequence[str] = (),
+        gaps: tuple[str, ...] = (),
+        end_signal: int = signal.SIGKILL,
+    ) -> None:
+        self.pid = pid  # of the namespace's first process or the supervisor, as the runtime sees it
+        self.listener = listener  # inside, at 127.0.0.1:3128, when the plan names hosts
+        self.gaps = gaps  # what this start could not hold beyond the sandbox's own gaps
+        self.upper: Mapping[str, str] | None = None  # root of the plan: folder with what the program changed in it
+        if layers is not None:
+            self.upper = {root: f"/proc/self/fd/{layers}/{place}/upper" for place, root in enumerate(roots)}
+        self._first, self._leader, self._told, self._layers = first, leader, ended, layers
+        self._end_signal = end_signal  # what a first process dies of with all others, or a supervisor acts on
+        self._records = b""
+        self._result: Ended | None = None
+        self._over: asyncio.Future[None] | None = None
+
+    async def wait(self) -> Ended:
+        """Wait until nothing of the tree is left; several may wait at once."""
+        if self._result is None:
+            loop = asyncio.get_running_loop()
+            if self._over is None or self._over.get_loop() is not loop:
+                self._over = loop.create_future()
+                loop.add_reader(self._told, self._hear, loop)
+            await asyncio.shield(self._over)
+        assert self._result is not None
+        return self._result
+
+    def wait_blocking(self, timeout_seconds: float) -> Ended | None:
+        """Wait without an event loop; None when the time is up."""
+        while self._result is None:
+            if not _ready(self._told, timeout_seconds):
+                return None
+            if self._read():
+                _ready(self._first, timeout_seconds)
+                self._finish()
+        return self._result
+
+    def send(self, signal: int) -> None:
+        """Send a signal to the program's own process; one that has ended gets none."""
+        self._signal(self._leader, signal)
+
+    def kill(self) -> None:
+        """End the whole tree at once; `wait` says when it is gone."""
+        self._signal(self._first, self._end_signal)
+
+    async def end(self, grace_seconds: float = 2.0) -> Ended:
+        """Ask the program to end, then end the whole tree and wait until nothing of it is left."""
+        try:
+            self.send(signal.SIGTERM)
+            if grace_seconds > 0:
+                with contextlib.suppress(TimeoutError):
+                    return await asyncio.wait_for(self.wait(), grace_seconds)
+        finally:
+            self.kill()
+        return await self.wait()
+
+    def discard(self) -> None:
+        """Drop the layer that changes went to."""
+        layers, self._layers, self.upper = self._layers, None, None
+        if layers is not None:
+            os.close(layers)
+
+    def _hear(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._read():
+            loop.remove_reader(self._told)
+            # Dead already, unless the fork server itself was ended.
+            loop.add_reader(self._first, self._conclude, loop)
+
+    def _conclude(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.remove_reader(self._first)
+        self._finish()
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+    def _read(self) -> bool:
+        """Take what was told about the end; True when there is no more to come."""
+        try:
+            data = os.read(self._told, 4096)
+        except BlockingIOError:
+            return False
+        self._records += data
+        return not data
+
+    def _finish(self) -> None:
+        if self._result is None:
+            self._result = _ended(self._records)
+            for fd in (self._first, self._leader, self._told):
+                os.close(fd)
+            self._first = self._leader = self._told = -1
+
+    @staticmethod
+    def _signal(handle: int, number: int) -> None:
+        if handle >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, number)
+
+
+def _ready(fd: int, timeout_seconds: float) -> bool:
+    poller = select.poll()
+    poller.register(fd, select.POLLIN)
+    return bool(poller.poll(timeout_seconds * 1000))
+
+
+def _ended(data: bytes) -> Ended:
+    """Read the two facts; without the first the tree was killed."""
+    found = ended_records(data)
+    nanoseconds, _ = found.get(b"U", (0, 0))
+    status, memory = found.get(b"S", (signal.SIGKILL, 0))
+    code = os.waitstatus_to_exitcode(status)
+    name = None if code >= 0 else _signal_name(-code)
+    return Ended(code if code >= 0 else None, name, nanoseconds / 1e9, memory)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"

@@ -1,0 +1,137 @@
+"""Which paths below a plan's roots are hidden, locked or pinned, found by a bounded walk that follows no link."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from handrail.sandbox.launching import SetupFailed
+from handrail.sandbox.looks import FOLDER, Look, Looks
+from handrail.sandbox.looks import LINK as A_LINK
+from handrail.sandbox.plan import Plan
+from handrail.words import Exclusion, Root, noun
+from handrail.workspace.exclude import Leaves, last_names, leaves_out
+
+MAX_ENTRIES = 400_000
+MAX_MASKS = 4096
+_ADVICE = "Narrow the roots of the run to the folders that are worked on."
+_WILD = frozenset("*?[")
+HIDE, LOCK, PIN, LINK = "hide", "lock", "pin", "link"
+_STRENGTH = {PIN: 0, LINK: 1, LOCK: 2, HIDE: 3}
+
+
+@noun
+class Masks:
+    """What a plan's patterns mean on this disk, now."""
+
+    paths: tuple[tuple[str, str], ...]  # path, and hide | lock | pin; the shorter first
+    links: tuple[str, ...]  # links that are to be locked and cannot be
+
+
+@noun
+class _Rules:
+    """What to look for below one root."""
+
+    hidden: Leaves
+    locked: Leaves
+    heads: frozenset[str]  # names such as `.git`, which must stay where they are for what is locked below them
+    looks: Looks
+
+
+def masks(plan: Plan) -> Masks:
+    """Find what must be masked. Raises SetupFailed where not everything could be looked at."""
+    found: dict[str, str] = {}
+    if plan.excluded or plan.locked:
+        room = MAX_ENTRIES
+        for root in roots_of(plan):
+            room = _look_below(root, plan, found, room)
+    ordered = sorted(found.items(), key=lambda item: (item[0].count("/"), item[0]))
+    return Masks(
+        tuple((path, how) for path, how in ordered if how != LINK),
+        tuple(path for path, how in ordered if how == LINK),
+    )
+
+
+def roots_of(plan: Plan) -> list[Root]:
+    """The roots of a plan by the names that its exclusions use."""
+    named = {root.path: root for root in plan.roots}
+    paths = dict.fromkeys((*plan.read, *plan.write))
+    return [named.get(path) or Root(path, path, path in plan.write) for path in paths]
+
+
+def _look_below(root: Root, plan: Plan, found: dict[str, str], room: int) -> int:
+    rules = _rules(plan.excluded, plan.locked, root)
+    above = root.path.rstrip("/")
+    waiting = [("", False)]  # a folder, and whether it is locked as a whole
+    while waiting:
+        folder, held = waiting.pop()
+        look = _looked(above, folder, rules, found)
+        if look is None:
+            continue
+        room -= look.count
+        if room < 0:
+            raise SetupFailed("masks", 0, _ADVICE, f"more than {MAX_ENTRIES:,} entries lie below the roots")
+        start = f"{folder}/" if folder else ""
+        judged = {name: _judged(name, kind, start + name, rules, held) for name, kind in look.suspects}
+        for name, how in judged.items():
+            if how is not None:
+                _add(above, start + name, how, found)
+        waiting += [
+            (start + name, held or judged.get(name) == LOCK) for name in look.folders if judged.get(name) != HIDE
+        ]
+    return room
+
+
+def _looked(above: str, folder: str, rules: _Rules, found: dict[str, str]) -> Look | None:
+    try:
+        return rules.looks.at(f"{above}/{folder}" if folder else above or "/")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        if not folder:
+            raise SetupFailed("masks", 0, _ADVICE, f"{above} cannot be listed") from None
+        found[f"{above}/{folder}"] = HIDE  # what cannot be looked at is not shown
+        return None
+
+
+def _add(above: str, path: str, how: str, found: dict[str, str]) -> None:
+    whole = f"{above}/{path}"
+    if how == LOCK:
+        _pin_above(above, path, found)
+    if _STRENGTH[how] >= _STRENGTH.get(found.get(whole, PIN), 0):
+        found[whole] = how
+    if len(found) > MAX_MASKS:
+        raise SetupFailed("masks", 0, _ADVICE, f"more than {MAX_MASKS} protected paths lie below the roots")
+
+
+def _judged(name: str, kind: str, path: str, rules: _Rules, held: bool) -> str | None:
+    """How one entry is masked; what a link leads to is judged where it lies."""
+    if rules.hidden(name, path):
+        return None if kind == A_LINK else HIDE
+    if held:
+        return None
+    if rules.locked(name, path):
+        return LINK if kind == A_LINK else LOCK
+    if name.casefold() in rules.heads:
+        return LINK if kind == A_LINK else PIN if kind == FOLDER else LOCK
+    return None
+
+
+@lru_cache(maxsize=16)
+def _rules(excluded: tuple[Exclusion, ...], locked: tuple[Exclusion, ...], root: Root) -> _Rules:
+    """The tests of one root; kept, so that what was seen is remembered from one program to the next."""
+    heads = _heads(locked, root)
+    names = [last_names(items).fullmatch for items in (excluded, locked) if items]
+    looks = Looks(lambda name: any(fits(name) for fits in names) or name.casefold() in heads)
+    return _Rules(leaves_out(excluded, root), leaves_out(locked, root), heads, looks)
+
+
+def _pin_above(above: str, path: str, found: dict[str, str]) -> None:
+    """A folder above what is locked must not be renamed away and replaced."""
+    parts = path.split("/")
+    for count in range(1, len(parts)):
+        found.setdefault(f"{above}/{'/'.join(parts[:count])}", PIN)
+
+
+def _heads(locked: tuple[Exclusion, ...], root: Root) -> frozenset[str]:
+    first = (item.pattern.partition("/") for item in locked if not item.root or item.root == root.name)
+    return frozenset(name.casefold() for name, slash, _ in first if slash and name and not _WILD & set(name))

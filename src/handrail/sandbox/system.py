@@ -1,0 +1,104 @@
+"""What of the machine's own system every program may see: its programs and libraries, and a few files of /etc."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+from handrail.words import noun
+
+_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
+_ETC_FOLDERS = ("alternatives", "ssl", "pki", "ca-certificates", "crypto-policies", "fonts", "terminfo", "profile.d")
+_ETC_FILES = (
+    "ld.so.cache",
+    "ld.so.conf",
+    "localtime",
+    "timezone",
+    "locale.alias",
+    "locale.conf",
+    "services",
+    "protocols",
+    "mime.types",
+    "magic",
+    "inputrc",
+    "bash.bashrc",
+    "profile",
+    "os-release",
+    "debian_version",
+    "gai.conf",
+    "host.conf",
+    "ca-certificates.conf",
+    "login.defs",
+)
+_MAX_COPIED = 64 * 1024
+# Mounts of the kernel's own, which no plan can show.
+NEVER = ("/proc", "/sys", "/dev")
+
+
+@noun
+class System:
+    """The same for every program: folders shown, links, and small files written anew."""
+
+    folders: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]  # where, to what
+    files: tuple[tuple[str, bytes], ...]
+
+
+@cache
+def system() -> System:
+    """Look once at what this machine has."""
+    folders: list[str] = []
+    links: list[tuple[str, str]] = [("/var/tmp", "/tmp"), ("/etc/mtab", "/proc/self/mounts")]  # noqa: S108
+    files: list[tuple[str, bytes]] = []
+    etc = [f"/etc/{name}" for name in _ETC_FOLDERS] + sorted(map(str, Path("/etc").glob("java-*")))
+    for path in (*_PROGRAMS, *etc):
+        if os.path.islink(path):
+            links.append((path, os.readlink(path)))
+        elif os.path.isdir(path):
+            folders.append(path)
+    for path in (f"/etc/{name}" for name in _ETC_FILES):
+        _file(path, folders, links, files)
+    folders += [path for path in _interpreter() if not _below(path, folders)]
+    return System(tuple(folders), tuple(links), tuple(files))
+
+
+def names(uid: int, gid: int) -> tuple[tuple[str, bytes], ...]:
+    """The files that name users and hosts, with nobody in them but the program's own user."""
+    users = {0: "root", 65534: "nobody", uid: "root" if uid == 0 else "user"}
+    groups = {0: "root", 65534: "nogroup", gid: "root" if gid == 0 else "user"}
+    homes = {uid: "/tmp"}  # noqa: S108
+    passwd = "".join(f"{name}:x:{n}:{n}::{homes.get(n, '/nonexistent')}:/bin/sh\n" for n, name in users.items())
+    return (
+        ("/etc/passwd", passwd.encode()),
+        ("/etc/group", "".join(f"{name}:x:{n}:\n" for n, name in groups.items()).encode()),
+        ("/etc/hosts", b"127.0.0.1 localhost sandbox\n::1 localhost ip6-localhost\n"),
+        ("/etc/hostname", b"sandbox\n"),
+        ("/etc/nsswitch.conf", b"passwd: files\ngroup: files\nhosts: files\n"),
+        ("/etc/resolv.conf", b""),
+    )
+
+
+def _file(path: str, folders: list[str], links: list[tuple[str, str]], files: list[tuple[str, bytes]]) -> None:
+    """Copy a small file, show a large one; what cannot be read is left out."""
+    try:
+        if os.path.islink(path):
+            links.append((path, os.readlink(path)))
+        elif os.path.isfile(path) and os.access(path, os.R_OK):
+            if os.path.getsize(path) > _MAX_COPIED:
+                folders.append(path)
+            else:
+                files.append((path, Path(path).read_bytes()))
+    except OSError:
+        return
+
+
+def _interpreter() -> list[str]:
+    """Where the running interpreter and its libraries are, if not among the system's programs."""
+    roots = {os.path.realpath(path) for path in (sys.base_prefix, sys.base_exec_prefix)}
+    return sorted(path for path in roots if path not in ("/", "/home", "/root") and os.path.isdir(path))
+
+
+def _below(path: str, folders: list[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
