@@ -1,0 +1,18 @@
+"""Judge a line of shell before it runs: what it would run, what is harmless, what is denied whatever rules say.
+
+reading     put the parts together; two readers, `scan` (exact, a part of bash) and `tree` (the grammar), must agree
+wrappers    commands that run other commands
+harmless    what needs no prompt inside the sandbox
+forbidden   what no rule allows
+
+It saves people prompts; the sandbox is the wall.
+"""
+
+from __future__ import annotations
+
+from handrail.policy.shell.forbidden import forbidden, forbidden_line
+from handrail.policy.shell.harmless import harmless
+from handrail.policy.shell.model import Part, Reading
+from handrail.policy.shell.reading import read_line
+
+__all__ = ["Part", "Reading", "forbidden", "forbidden_line", "harmless", "read_line"]

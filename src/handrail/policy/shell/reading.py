@@ -1,0 +1,209 @@
+"""Put the reading of a line together: its commands, what they wrap, and the files that redirects name."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from handrail.policy.shell import files, git, wrappers
+from handrail.policy.shell.harmless import calm_for_any, harmless
+from handrail.policy.shell.model import (
+    MAX_BROKEN_BYTES,
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_TREE_BYTES,
+    NotUnderstoodError,
+    Part,
+    Reading,
+    Simple,
+    Sure,
+    Word,
+)
+from handrail.policy.shell.places import Places
+from handrail.policy.shell.scan import Scanner
+from handrail.policy.shell.tree import Tree
+from handrail.policy.shell.variables import changes_programs, changes_shell
+
+_ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff]")
+_PIECES = re.compile(r"[;&|()`\n{}$]+|[<>]\(")
+
+
+def read_line(line: str) -> Reading:
+    """Read a line of bash. Never raises; what is not fully understood carries its doubt."""
+    return _cached(line) if len(line) <= 4096 else read_anew(line)
+
+
+def read_anew(line: str) -> Reading:
+    """Read a line without looking whether it was read before."""
+    whole = _Whole()
+    whole.line(line, Places())
+    return whole.reading()
+
+
+_cached = lru_cache(maxsize=256)(read_anew)
+
+
+def line_calm(line: str, *, sh: bool) -> bool:
+    """Whether a line for a shell only runs what is harmless, and writes nothing."""
+    whole = _Whole()
+    whole.line(line, Places(), sh=sh, depth=1)
+    return not whole.doubt and not whole.writes and all(not part.doubt and harmless(part.words) for part in whole.parts)
+
+
+class _Whole:
+    """All that has been found in a line and in the lines within it."""
+
+    def __init__(self) -> None:
+        self.parts: dict[Part, None] = {}
+        self.writes: dict[str, None] = {}
+        self.reads: dict[str, None] = {}
+        self.git_writes: dict[str, None] = {}
+        self.doubt = ""
+
+    def reading(self) -> Reading:
+        return Reading(tuple(self.parts), tuple(self.writes), tuple(self.reads), tuple(self.git_writes), self.doubt)
+
+    def doubts(self, why: str) -> None:
+        self.doubt = self.doubt or why
+
+    # ── lines ────────────────────────────────────────────────────────────────────────────────
+
+    def line(self, line: str, places: Places, *, sh: bool = False, depth: int = 0) -> None:
+        """Take a line: both readers must find the same commands in it, or the whole is in doubt."""
+        try:
+            source = line.encode()
+        except UnicodeEncodeError:
+            self.doubts("the line is no valid text")
+            source = line.encode("utf-8", "replace")
+            line = source.decode()
+        if len(source) > MAX_BYTES or depth > MAX_DEPTH:
+            self.doubts(f"the line is longer than {MAX_BYTES} bytes or nested too deeply")
+            return
+        if odd := _ODD.search(line):
+            self.doubts(f"the line holds the sign U+{ord(odd[0]):04X}")
+        try:
+            found = Scanner(source.decode("latin-1"), sh=sh).read()
+        except (NotUnderstoodError, RecursionError) as error:
+            self._not_understood(line, source, str(error) or "nested too deeply", places, depth)
+            return
+        if len(source) > MAX_TREE_BYTES:
+            self.doubts(f"the line is longer than {MAX_TREE_BYTES} bytes and was read by one reader only")
+        else:
+            tree = Tree(source)
+            if tree.broken or tree.functions or tree.spans() != _spans(found):
+                self._not_understood(line, source, "two readers see different commands in the line", places, depth)
+        for index, simple in enumerate(found):
+            _decode(simple)
+            after = found[index + 1] if index + 1 < len(found) else None
+            self._simple(simple, source, places, after, depth)
+
+    def _not_understood(self, line: str, source: bytes, why: str, places: Places, depth: int) -> None:
+        """Name every command that may be in the line, so that rules that deny can see it."""
+        self.doubts(why)
+        if len(source) <= MAX_BROKEN_BYTES:
+            tree = Tree(source)
+            for simple in tree.commands:
+                simple.doubts.append(why)
+                self._simple(simple, source, places, None, depth)
+            for redirect in tree.redirects:
+                self._file(files.redirected(redirect), places, None)
+        for piece in _PIECES.split(line):
+            words = [word.strip("\"'\\") for word in piece.split()]
+            first = next((at for at, word in enumerate(words) if "=" not in word and word not in _LEADING), len(words))
+            if words[first:]:
+                self.parts.setdefault(Part(tuple(words[first:]), piece.strip(), why))
+
+    # ── commands ─────────────────────────────────────────────────────────────────────────────
+
+    def _simple(self, simple: Simple, source: bytes, places: Places, after: Simple | None, depth: int) -> None:
+        text = source[simple.start : simple.end].decode("utf-8", "replace")
+        for redirect in simple.redirects:
+            self._file(files.redirected(redirect), places, simple)
+        _assignments(simple)
+        if simple.words and simple.kind != "for":
+            self._command(simple.words, text, places, "; ".join(simple.doubts), depth)
+            places.follow(simple, after)
+        elif simple.doubts:
+            self.parts.setdefault(Part((), text, "; ".join(simple.doubts)))
+
+    def _command(self, words: list[Word], text: str, places: Places, doubt: str, depth: int) -> None:
+        """One command with the words it would get, and what it runs in turn."""
+        inner = wrappers.unwrap(words)
+        unknown = next((word for word in words if word.sure is not Sure.LITERAL), None)
+        if not doubt and unknown is not None and not calm_for_any(words):
+            doubt = f"what {unknown.text} stands for is not known"
+        doubt = doubt or inner.doubt or wrappers.runs_by_argument([word.text for word in words])
+        self.parts.setdefault(Part(tuple(word.text for word in words), text, doubt))
+        self.git_writes.update(dict.fromkeys(git.writes([word.text for word in words])))
+        for write in files.written(words):
+            self._file(write, places, None)
+        for commands in inner.commands:
+            if depth > MAX_DEPTH:
+                self.doubts("commands within commands are nested too deeply")
+            elif commands:
+                self._command(commands, " ".join(word.text for word in commands), places, "", depth + 1)
+        for line, sh in inner.lines:
+            self.line(line, places.copy(), sh=sh, depth=depth + 1)
+
+    def _file(self, found: files.Found | None, places: Places, simple: Simple | None) -> None:
+        if found is None:
+            return
+        paths, doubt = places.resolve(found.path)
+        if doubt := found.doubt or doubt:
+            self.doubts(doubt) if simple is None else simple.doubts.append(doubt)
+        kept = self.writes if found.writes else self.reads
+        kept.update(dict.fromkeys(path for path in paths if not files.is_private(path)))
+
+
+_LEADING = frozenset(
+    [
+        "if",
+        "then",
+        "else",
+        "elif",
+        "while",
+        "until",
+        "do",
+        "for",
+        "case",
+        "select",
+        "function",
+        "coproc",
+        "time",
+        "!",
+        "in",
+    ]
+)
+
+
+def _spans(found: list[Simple]) -> list[tuple[int, ...]]:
+    spans = []
+    for item in found:
+        if item.words and item.kind in ("command", "test"):
+            # The grammar takes brackets as one thing.
+            words = item.words[:1] if item.words[0].text in ("[", "[[") else item.words
+            spans.append((item.start, *[word.start for word in words]))
+    spans.sort()
+    return spans
+
+
+def _decode(simple: Simple) -> None:
+    """Give back to the words the signs that were seen as bytes."""
+    if all(word.text.isascii() for word in simple.words):
+        return
+    simple.words = [
+        Word(word.text.encode("latin-1").decode("utf-8", "replace"), word.sure, word.start, word.end)
+        for word in simple.words
+    ]
+
+
+def _assignments(simple: Simple) -> None:
+    """Doubt what sets a variable that changes how programs run."""
+    for name, value in simple.assigned:
+        if simple.words and simple.kind != "for":
+            split_of_read = name == "IFS" and simple.words[0].text == "read"
+            changes = changes_programs(name, value.text) and not split_of_read
+        else:
+            changes = changes_shell(name, value.text)
+        if changes:
+            simple.doubts.append(f"setting {name} may change what programs run")
