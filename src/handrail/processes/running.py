@@ -1,0 +1,275 @@
+"""One program from its start to its end: output taken in, time limit kept, nothing of it left, changes told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from handrail.errors import Problem
+from handrail.ports import Captured, Finished, Program, Work
+from handrail.processes.effects import Look
+from handrail.processes.host import Host
+from handrail.processes.pipes import PART, Feeder, Reader, pipe
+from handrail.processes.sink import Sink
+from handrail.processes.text import Room
+from handrail.sandbox.launching import Child, Ended
+
+DRAIN_SECONDS = 0.5  # for what others of the tree still write after the program itself has ended
+GRACE_SECONDS = 1.0  # between asking a tree to end and ending it
+FLOOD_BYTES = 1 << 30
+_FEW_ENTRIES = 3000  # looked at on the event loop
+
+T = TypeVar("T")
+
+
+class Streams:
+    """The two output streams of a program, and its input."""
+
+    def __init__(self, host: Host, flooded: asyncio.Event) -> None:
+        keep = 2 * host.terms.room.max_bytes
+        self.stdout = Sink(host.redactor, host.spill, "stdout", keep)
+        self.stderr = Sink(host.redactor, host.spill, "stderr", keep)
+        self._readers: tuple[Reader, ...] = ()
+        self._feeding: asyncio.Task[None] | None = None
+        self._flooded, self._bytes = flooded, 0
+
+    async def start(self, host: Host, work: Work, program: Program) -> Child:
+        """Start the program on pipes of its own."""
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            stdin = self._stdin(program.stdin, theirs, ours)
+            out, err = _pipe(theirs, ours), _pipe(theirs, ours)
+            child = await host.spawn(work, program, (stdin[0], out[1], err[1]))
+            ours.pop_all()
+        self._readers = (Reader(out[0], self.stdout, self._count), Reader(err[0], self.stderr, self._count))
+        if stdin[1] >= 0:
+            self._feeding = asyncio.ensure_future(_fed(Feeder(stdin[1]), program.stdin))
+        return child
+
+    def _stdin(self, data: bytes, theirs: contextlib.ExitStack, ours: contextlib.ExitStack) -> tuple[int, int]:
+        """A descriptor to read from, and one to write to where not all fits at once."""
+        if not data:
+            null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            theirs.callback(os.close, null)
+            return null, -1
+        read, write = pipe()
+        theirs.callback(os.close, read)
+        if len(data) <= PART:
+            os.write(write, data)
+            os.close(write)
+            return read, -1
+        ours.callback(os.close, write)
+        return read, write
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes > FLOOD_BYTES:
+            self._flooded.set()
+
+    async def drained(self) -> None:
+        """Wait for the streams to end, a moment at most."""
+        open_still = [reader.ended for reader in self._readers if not reader.ended.done()]
+        if open_still:
+            await asyncio.wait(open_still, timeout=DRAIN_SECONDS)
+
+    async def stop(self) -> None:
+        """Take in what is there and no more."""
+        if self._feeding is not None:
+            self._feeding.cancel()
+        for reader in self._readers:
+            await reader.stop()
+        for reader, sink in zip(self._readers, (self.stdout, self.stderr), strict=False):
+            if reader.threaded:
+                await asyncio.to_thread(sink.finish)
+            else:
+                sink.finish()
+
+    def captured(self, room: Room, well: bool) -> tuple[Captured, Captured]:
+        """What is shown of both; what one does not need the other may use. More tail where all went well."""
+        out, err = self.stdout.finish().bytes, self.stderr.finish().bytes
+        total, share = room.max_bytes, 0.25 if well else 0.5
+        if out + err <= total:
+            rooms = (room, room)
+        else:
+            for_err = min(err + 1, max(total // 2, total - out - 1))
+            part = for_err / total
+            rooms = (_part(room, 1 - part), _part(room, part))
+        return self.stdout.captured(rooms[0], share), self.stderr.captured(rooms[1], share)
+
+
+def _part(room: Room, share: float) -> Room:
+    return Room(max(4, int(room.max_lines * share)), max(800, int(room.max_bytes * share)), room.max_line_chars)
+
+
+def _pipe(theirs: contextlib.ExitStack, ours: contextlib.ExitStack) -> tuple[int, int]:
+    read, write = pipe()
+    ours.callback(os.close, read)
+    theirs.callback(os.close, write)
+    return read, write
+
+
+async def _fed(feeder: Feeder, data: bytes) -> None:
+    try:
+        await feeder.send(data)
+    finally:
+        feeder.close()
+
+
+class Tree:
+    """A program and all it started. Its end is waited for in one place: ending it and waiting may happen at once."""
+
+    def __init__(self, child: Child) -> None:
+        self._child = child
+        self.ended: asyncio.Future[Ended] = asyncio.ensure_future(child.wait())
+
+    async def end(self, grace_seconds: float) -> Ended:
+        """See that nothing of it is left: ask, where there is grace, then end it."""
+        if not self.ended.done() and grace_seconds > 0:
+            self._child.send(signal.SIGTERM)
+            await asyncio.wait((self.ended,), timeout=grace_seconds)
+        if not self.ended.done():
+            self._child.kill()
+        return await asyncio.shield(self.ended)
+
+
+class Running:
+    """A program that a call waits for."""
+
+    def __init__(self, host: Host, work: Work, program: Program) -> None:
+        self._host, self._work, self._program = host, work, program
+        self._flooded = asyncio.Event()
+        self._streams = Streams(host, self._flooded)
+        self._timed_out = False
+        self._changed: tuple[str, ...] = ()
+        self._warnings: list[str] = []
+
+    async def run(self) -> Finished:
+        """Run it to its end; when cancelled, end its tree and tell what it changed first."""
+        before = Look(()) if self._host.terms.review else await look(self._host)
+        began = time.monotonic()
+        child = await self._streams.start(self._host, self._work, self._program)
+        tree = Tree(child)
+        try:
+            async with self._network(child):
+                ended = await self._ended(tree)
+        except BaseException:
+            await to_its_end(self._abandoned(child, tree, before))
+            raise
+        seconds = time.monotonic() - began
+        await self._streams.stop()
+        if not self._host.terms.review:
+            await self._told(before)
+            return self._finished(ended, seconds)
+        try:
+            return await self._reviewed(child, self._finished(ended, seconds))
+        finally:
+            child.discard()
+
+    async def _reviewed(self, child: Child, done: Finished) -> Finished:
+        """Keep or drop what the program changed; one that did not end by itself has its changes dropped."""
+        if done.timed_out or done.flooded:
+            return replace(done, warnings=(*done.warnings, "what it changed was dropped, for it did not end by itself"))
+        from handrail.processes.review import Review
+
+        try:
+            changed, diff = await Review(self._host, self._work).keep(child)
+        except Problem as problem:
+            problem.details |= {"exit_code": done.exit_code, "stdout": done.stdout.text, "stderr": done.stderr.text}
+            raise
+        return replace(done, changed=changed, diff=diff)
+
+    @contextlib.asynccontextmanager
+    async def _network(self, child: Child) -> Any:
+        if child.listener is None or self._host.serve is None:
+            yield
+            return
+        async with self._host.serve(child.listener, self._work):
+            yield
+
+    async def _ended(self, tree: Tree) -> Ended:
+        """Wait for the end of the program, of its time, or of our patience with its output; then end its tree."""
+        flood = asyncio.ensure_future(self._flooded.wait())
+        limit = self._program.timeout_seconds or self._host.terms.timeout_seconds
+        try:
+            done, _ = await asyncio.wait((tree.ended, flood), timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            flood.cancel()
+        if tree.ended in done:
+            await self._streams.drained()
+        self._timed_out = not done
+        return await tree.end(GRACE_SECONDS if self._timed_out else 0.0)
+
+    async def _abandoned(self, child: Child, tree: Tree, before: Look) -> None:
+        await tree.end(0.0)
+        await self._streams.stop()
+        for sink in (self._streams.stdout, self._streams.stderr):
+            sink.discard()
+        if self._host.terms.review:
+            child.discard()
+        else:
+            await self._told(before)
+
+    async def _told(self, before: Look) -> None:
+        """Record what changed while the program ran."""
+        changes, warnings = await observed(self._host, self._work, before)
+        self._changed = tuple(dict.fromkeys(change.path for change in changes))
+        self._warnings += warnings
+
+    def _finished(self, ended: Ended, seconds: float) -> Finished:
+        streams = self._streams
+        code = ended.exit_code
+        out, err = streams.captured(self._host.terms.room, code == 0 and not self._timed_out)
+        return Finished(
+            exit_code=code,
+            signal=ended.signal,
+            timed_out=self._timed_out,
+            stdout=out,
+            stderr=err,
+            seconds=round(seconds, 3),
+            flooded=self._flooded.is_set(),
+            changed=self._changed,
+            confined=self._host.shown,
+            warnings=(*self._warnings, *streams.stdout.warnings, *streams.stderr.warnings),
+        )
+
+
+async def look(host: Host) -> Look:
+    """Look at the write roots before a program runs; a large tree from a thread."""
+    watch = host.watch
+    if watch.last_entries <= _FEW_ENTRIES:
+        seen = watch.look(_FEW_ENTRIES)
+        if seen.trees is not None:
+            watch.learn(seen)
+            return seen
+    return await asyncio.to_thread(watch.look)
+
+
+async def observed(host: Host, work: Work, before: Look) -> tuple[list[Any], list[str]]:
+    """Record with the call what changed since a look; gives the changes, and what could not be told."""
+    watch = host.watch
+    if before.trees is None:
+        return watch.changes(before, before)
+    after = watch.look(2 * _FEW_ENTRIES) if before.entries <= _FEW_ENTRIES else Look(None)
+    if after.trees == before.trees:
+        return [], []
+    if after.trees is None:
+        after = await asyncio.to_thread(watch.look)
+    changes, warnings = await asyncio.to_thread(watch.changes, before, after)
+    work.files.changes.extend(changes)
+    return changes, warnings
+
+
+async def to_its_end(step: Coroutine[Any, Any, T]) -> T:
+    """Run a step whole, however often whoever waits for it is cancelled meanwhile."""
+    task = asyncio.ensure_future(step)
+    while True:
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.done():
+                raise

@@ -1,0 +1,112 @@
+"""The run's way to start programs, put together from settings; made when a call first needs it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from handrail import ports
+from handrail.limits import Limits
+from handrail.settings import Settings, paths
+from handrail.words import Json, Verdict
+from handrail.workspace.files import WorkspaceFiles
+from handrail.worlds import Ground
+
+if TYPE_CHECKING:
+    from handrail.processes.bound import RunPrograms
+    from handrail.processes.host import Serve, Terms
+    from handrail.sandbox.launching import Sandbox
+
+
+class Programs:
+    """Holds what starts the programs of a run, once there is one."""
+
+    def __init__(self, ground: Ground, files: WorkspaceFiles, spill: ports.Spill, limits: Limits) -> None:
+        self._ground, self._files, self._spill, self._limits = ground, files, spill, limits
+        self._made: RunPrograms | None = None
+        self.choose: Callable[[], Sandbox] | None = None  # tests set their own before the first program
+        self.serve: Serve | None = None  # answers what programs ask of the network; None: hosts are refused
+
+    @property
+    def made(self) -> RunPrograms:
+        """What starts them, made now if it was not yet."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def bind(self, work: ports.Work) -> ports.Processes:
+        """Give the programs of one call."""
+        return self.made.bind(work)
+
+    def told(self, verdict: Verdict) -> Mapping[str, Json]:
+        """How the programs of a call would be confined; SANDBOX_UNAVAILABLE where they cannot be."""
+        return self.made.host.told(verdict)
+
+    async def close(self) -> None:
+        """End every program that still runs."""
+        made, self._made = self._made, None
+        if made is not None:
+            await made.close()
+
+    def _make(self) -> RunPrograms:
+        from handrail.processes.bound import RunPrograms
+        from handrail.processes.effects import Watch
+        from handrail.processes.host import Host
+
+        ground, folder = self._ground, self._ground.folder
+        own = [os.path.realpath(path) for path in (folder.path.parent, paths.state_dir(), paths.cache_dir())]
+        host = Host(
+            self.choose or (lambda: chosen(ground.settings)),
+            terms_of(ground.settings),
+            ground.roots,
+            Watch(ground.roots, self._files.access, own),
+            redactor=ground.redactor,
+            spill=self._spill,
+            clock=ground.clock,
+            scratch=str(folder.workspace.resolve()),
+            aside=str(folder.sandbox),
+            count=self._count,
+            serve=self.serve,
+        )
+        return RunPrograms(host)
+
+    def _count(self) -> None:
+        self._limits.usage.used["processes"] += 1
+
+
+def terms_of(settings: Settings) -> Terms:
+    """What settings say of programs."""
+    from handrail.processes.host import Terms
+    from handrail.sandbox.plan import Bounds
+
+    told, limits = settings.exec, settings.limits
+    return Terms(
+        bounds=Bounds(
+            told.max_memory_bytes,
+            told.max_processes,
+            told.max_file_bytes,
+            told.max_open_files,
+            told.max_cpu_seconds,
+            told.max_scratch_bytes,
+        ),
+        hosts=told.allowed_hosts,
+        review=told.workspace == "review",
+        timeout_seconds=told.timeout_seconds,
+        pass_env=told.pass_env,
+        max_jobs=told.max_jobs,
+        limits=ports.Limits(limits.max_output_lines, limits.max_output_bytes, max_read_bytes=limits.max_read_bytes),
+    )
+
+
+def chosen(settings: Settings) -> Sandbox:
+    """The sandbox that fits here and holds what settings demand; SANDBOX_UNAVAILABLE."""
+    from handrail.sandbox.choose import choose
+
+    told = settings.exec
+    return choose(
+        backend=told.sandbox,
+        min_tier=told.min_tier,
+        allow_unconfined=told.allow_unconfined,
+        cache_dir=paths.cache_dir(),
+    )

@@ -1,0 +1,74 @@
+"""What a shell line touches, and what its exit code means. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from handrail.words import How, Touch, TouchKind
+
+if TYPE_CHECKING:
+    from handrail.policy.shell.model import Part
+
+# Variables that cannot make a program run another one or read other files.
+PLAIN_VARIABLES = re.compile(
+    r"LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLORTERM|NO_COLOR|FORCE_COLOR|CLICOLOR|COLUMNS|LINES|CI|DEBUG|VERBOSE|"
+    r"NODE_ENV|RUST_BACKTRACE|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|PYTHONHASHSEED|SOURCE_DATE_EPOCH"
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# What says something by exit code 1 and has not failed.
+_ANSWERS_BY_CODE = frozenset({"grep", "egrep", "fgrep", "zgrep", "rg", "diff", "cmp", "test", "[", "[["})
+_HARMLESS_TARGETS = re.compile(r"/dev/(?:null|zero|full|stdin|stdout|stderr|tty|fd/[0-9]+)|/dev/u?random")
+
+
+def touches_of_line(args: Mapping[str, Any]) -> Sequence[Touch]:
+    """Every command in the line, where it writes and reads, and what in the call makes it doubtful."""
+    from handrail.policy.shell import read_line
+
+    line, cwd = args["command"], args["cwd"]
+    reading = read_line(line)
+    return (
+        Touch(TouchKind.FS_READ, cwd),
+        *(Touch(TouchKind.PROC_EXEC, part.text, words=part.words, doubt=part.doubt) for part in reading.parts),
+        *_doubts(line, reading.doubt, args.get("env") or {}, empty=not reading.parts),
+        *(Touch(TouchKind.FS_WRITE, path, how=How.REPLACE) for path in _paths(reading.writes, cwd)),
+        *(Touch(TouchKind.FS_READ, path) for path in _paths(reading.reads, cwd)),
+        *(Touch(TouchKind.GIT_WRITE, what) for what in reading.git_writes),
+    )
+
+
+def _doubts(line: str, doubt: str, env: Mapping[str, str], *, empty: bool) -> Iterator[Touch]:
+    risky = sorted(name for name in env if PLAIN_VARIABLES.fullmatch(name) is None)
+    if risky:
+        why = f"env sets {', '.join(risky)}, which can change what the commands do"
+        yield Touch(TouchKind.PROC_EXEC, line, doubt=why)
+    if doubt or empty:
+        yield Touch(TouchKind.PROC_EXEC, line, doubt=doubt or "the line names no command")
+
+
+def _paths(paths: Sequence[str], cwd: str) -> Iterator[str]:
+    for path in dict.fromkeys(paths):
+        if path and _HARMLESS_TARGETS.fullmatch(path) is None:
+            yield path if path.startswith("/") or cwd == "." else posixpath.join(cwd, path)
+
+
+def fine_codes(line: str) -> frozenset[int]:
+    """The exit codes that are no failure: 0, and 1 where the last command answers by it."""
+    from handrail.policy.shell import read_line
+
+    reading, written = read_line(line), line.rstrip(" \t\n;")
+    # The longest command that ends the line: what stands in it, as in a substitution, does not end it.
+    last = max((part for part in reading.parts if written.endswith(part.text)), key=_length, default=None)
+    name = posixpath.basename(last.words[0]) if last is not None and last.words and not reading.doubt else ""
+    return frozenset({0, 1}) if name in _ANSWERS_BY_CODE else frozenset({0})
+
+
+def _length(part: Part) -> int:
+    return len(part.text)
+
+
+def is_name(name: str) -> bool:
+    """Whether a shell could have a variable of this name."""
+    return _NAME.fullmatch(name) is not None

@@ -1,0 +1,16 @@
+"""job_stop: end a program in the background."""
+
+from __future__ import annotations
+
+from handrail.catalog import tool
+from handrail.ports import Processes
+from handrail.tools.exec._jobs import JobInfo, JobName, info, standing
+from handrail.words import Answer, Evidence
+
+
+@tool(risk="medium", permissions=("tool.use",))
+async def job_stop(processes: Processes, job: JobName) -> Answer[JobInfo]:
+    """End a background program and everything it started."""
+    state = await processes.stop_job(job)
+    said = standing(state)
+    return Answer(info(state), said, f"[{said}]", (Evidence("process", job, said),))
