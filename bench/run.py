@@ -16,6 +16,8 @@ PARTS = {
     "search.py": "grep and find_files against bare rg",
     "redaction.py": "Redaction",
     "startup.py": "Start-up of the command line",
+    "mcp_front.py": "MCP against the reference filesystem server and the SDK's own",
+    "network.py": "http_fetch against bare clients",
     "journal.py": "A journal of a million events",
 }
 

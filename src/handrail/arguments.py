@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import orjson
@@ -14,7 +12,8 @@ from pydantic_core import PydanticSerializationError, SchemaValidator, Validatio
 
 from handrail import strict_json
 from handrail.errors import Code, Problem
-from handrail.words import Json
+from handrail.spelling import nearest
+from handrail.words import Json, noun
 
 _SCALARS = {"int", "str", "bool", "list", "dict"}
 _ALIASES = {
@@ -30,7 +29,7 @@ _ALIASES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Parameter:
     """One argument of a tool."""
 
@@ -38,6 +37,23 @@ class Parameter:
     annotation: Any
     default: Any = dataclasses.MISSING
     description: str = ""
+
+
+class Unreadable(dict[str, Json]):
+    """Arguments that came as a text which is no JSON object: kept for the record, and refused with the reason."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(arguments=text)
+        self.reason = reason
+
+
+def read_text(text: str) -> Mapping[str, Json]:
+    """Read arguments from the JSON text that a model wrote; what is none is left for the gate to refuse."""
+    try:
+        value = strict_json.loads(text or "{}")
+    except ValueError as error:
+        return Unreadable(text, str(error))
+    return value if isinstance(value, dict) else Unreadable(text, f"it is of type {type(value).__name__}")
 
 
 class Shape:
@@ -70,6 +86,8 @@ class Shape:
 
     def parse(self, args: Mapping[str, Json], repair: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Give the arguments with defaults filled, and a warning for each slip that was mended."""
+        if isinstance(args, Unreadable):
+            raise Problem(Code.INVALID_ARGS, f"The arguments are no JSON object: {args.reason}.", errors=[dict(args)])
         validator = self._args or self._arguments_validator()
         warnings: tuple[str, ...] = ()
         try:
@@ -147,7 +165,7 @@ class Shape:
             if problem["expected"] == "no such argument":
                 inside, _, wrong = problem["field"].rpartition(".")
                 names = _names_inside(self.args_schema(), inside) if inside else self._names
-                near = difflib.get_close_matches(wrong, names, 1, 0.6) or _aliased(wrong, names)
+                near = nearest(wrong, names, 1, 0.6) or _aliased(wrong, names)
                 problem["expected"] = f"one of {', '.join(names)}" if not near else f"did you mean {near[0]}?"
         renamed = self._renamed(args) or self._wrapped(args)
         text = "; ".join(f"`{p['field']}`: {p['expected']}, got {p['got']}" for p in problems[:5])
@@ -167,7 +185,7 @@ class Shape:
             if not isinstance(name, str):
                 return None
             near = [name] if name in self._names else _aliased(name, self._names)
-            near = near or difflib.get_close_matches(name, self._names, 1, 0.6)
+            near = near or nearest(name, self._names, 1, 0.6)
             if not near or near[0] in result:
                 return None
             result[near[0]] = value
@@ -292,6 +310,8 @@ def _told(error: Any, whole: str = "arguments") -> dict[str, str]:
     if kind in {"missing", "missing_argument", "missing_keyword_only_argument"}:
         return {"field": field, "expected": "it is required", "got": "nothing"}
     text = error["msg"].removeprefix("Input should be ")
+    if kind == "dataclass_type":
+        text = "an object"
     return {"field": field, "expected": f"expected {text}", "got": f"{_short(got)} ({type(got).__name__})"}
 
 

@@ -6,25 +6,25 @@ What belongs here: turning a typed function into a Tool (schema, touches, parsin
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import re
 import types
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
-from handrail import ports
 from handrail.arguments import Parameter, Shape
 from handrail.errors import Code, Misuse, Problem
-from handrail.words import Answer, How, Json, Place, Risk, Touch, TouchKind, changes_world
+from handrail.ports import is_port
+from handrail.spelling import nearest
+from handrail.words import Answer, How, Json, Place, Risk, Touch, TouchKind, changes_world, noun
 
 Function = Callable[..., Coroutine[Any, Any, Any]]
 E = TypeVar("E", bound=StrEnum)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Touching:
     """Marks an argument as the target of a touch."""
 
@@ -44,28 +44,13 @@ DeletesBelow = Annotated[Place, Touching(TouchKind.FS_DELETE, deep=True, follow=
 Runs = Annotated[list[str], Touching(TouchKind.PROC_EXEC)]
 Reaches = Annotated[str, Touching(TouchKind.NET_CONNECT)]
 
-# A parameter of one of these types is handed in by the kernel and is no argument of the call.
-PORTS: frozenset[type] = frozenset(
-    {
-        ports.Workspace,
-        ports.Searcher,
-        ports.Secrets,
-        ports.Screen,
-        ports.Clock,
-        ports.Places,
-        ports.Limits,
-        ports.Spill,
-        ports.Archive,
-    }
-)
-
 
 def at(path: str) -> Place:
     """Write the default of a path argument: `path: ReadsBelow = at(".")`."""
     return path  # type: ignore[return-value]  # the kernel hands the tool a resolved Place in its stead
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Tool:
     """A typed function with a name, schemas, risk and declared touches."""
 
@@ -137,17 +122,10 @@ def _touches_of_value(mark: Touching, value: Any) -> Iterator[Touch]:
 
 
 def host_and_port(url: str) -> str:
-    """Name the host and port that a URL reaches; INVALID_ARGS where it names none."""
-    from urllib.parse import urlsplit
+    """Name the host and port that a URL reaches, in the spelling that is dialled; INVALID_ARGS where it names none."""
+    from handrail.urls import reached
 
-    try:
-        parts = urlsplit(url if "//" in url else f"//{url}")
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 443)
-    except ValueError as error:
-        raise Problem(Code.INVALID_ARGS, f"{url!r} is not a URL: {error}") from None
-    if not parts.hostname:
-        raise Problem(Code.INVALID_ARGS, f"{url!r} names no host")
-    return f"{parts.hostname.lower()}:{port}"
+    return reached(url)
 
 
 # ── @tool ────────────────────────────────────────────────────────────────────────────────────
@@ -184,6 +162,7 @@ def tool(  # type: ignore[misc]  # the second overload stands for all options be
     touches: Callable[[Mapping[str, Any]], Sequence[Touch]] | None = None,
     permissions: Sequence[str | TouchKind] | None = None,
     pure: bool = False,
+    changing: bool = False,
     timeout_seconds: float | None = None,
     max_bytes: int = 1024 * 1024,
     offered: bool = True,
@@ -197,11 +176,13 @@ def tool(  # type: ignore[misc]  # the second overload stands for all options be
     `touches`, a pure function of the parsed arguments, and `permissions`, the kinds it may state. A tool that
     declares neither is taken for high-risk and changing unless it is marked `pure`. `str` metadata of an annotated
     argument is its description. `preview` takes the tool's own parameters and gives the diff that a person is shown
-    before approving; it only reads. `adapters` translate the arguments of an older major version.
+    before approving; it only reads. `changing` is for a tool that changes what may be called and nothing in the
+    world. `adapters` translate the arguments of an older major version.
     """
 
     def make(function: Function) -> Tool:
         declared = _declared(function, name, touches, permissions, pure=pure)
+        declared["changing"] |= changing
         return Tool(
             **declared,
             toolset=toolset or _toolset_of(function),
@@ -257,7 +238,7 @@ def _signature(
         hint = hints.get(parameter.name)
         if hint is None:
             raise Misuse(f"tool {name}: argument {parameter.name} needs a type")
-        if hint in PORTS:
+        if is_port(hint):
             injected.append((parameter.name, hint))
             continue
         mark, description, plain = _read_hint(hint)
@@ -369,7 +350,7 @@ class Catalog:
             self._look_for_more()
         load = self._lazy.get(name) if isinstance(name, str) else None
         if load is None:
-            near = difflib.get_close_matches(str(name), self.names(), 3, 0.4)
+            near = nearest(str(name), self.names(), 3, 0.4)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise Problem(Code.UNKNOWN_TOOL, f"There is no tool {name!r}.{hint}", near=near)
         found = load()

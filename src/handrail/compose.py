@@ -6,10 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from uuid_utils import uuid7
@@ -17,6 +17,7 @@ from uuid_utils import uuid7
 from handrail import ports
 from handrail.catalog import Catalog, Tool
 from handrail.errors import Misuse
+from handrail.faculties import Faculties
 from handrail.gates.asking import canonical
 from handrail.gates.finish import Finisher
 from handrail.kernel import Kernel, Parts
@@ -24,8 +25,12 @@ from handrail.limits import Bounds as LimitBounds
 from handrail.limits import Limits
 from handrail.output.bound import Bounds
 from handrail.output.redact import KINDS, Redactor, SecretKind, known_values
+from handrail.outside import Outside, secrets_of
 from handrail.policy import World
+from handrail.programs import Programs
 from handrail.settings import Loaded, Settings, load, paths
+from handrail.skills.run import RunSkills
+from handrail.skills.sources import Source, project_sources, user_sources
 from handrail.store import databases
 from handrail.store.archive import RunArchive
 from handrail.store.folders import RunFolder, create
@@ -40,6 +45,11 @@ from handrail.tools import builtin
 from handrail.words import Mode, Root
 from handrail.workspace.files import WorkspaceFiles
 from handrail.worlds import Ground, Options, Worlds
+
+RUN_ID = "{run_id}"  # in workspace.root: a folder of its own for each run
+
+if TYPE_CHECKING:
+    from handrail.skills.finding import Library
 
 
 class SystemClock:
@@ -68,6 +78,10 @@ class Composed:
     caller: str
     policy_digest: str
     world: Callable[[Tool], World]
+    given: set[str]  # names of tools that the program handed in
+    outside: Outside
+    faculties: Faculties
+    programs: Programs
 
     def checkpoint(self) -> None:
         """Keep what opening needs, so that it never reads the whole journal."""
@@ -77,11 +91,14 @@ class Composed:
         """Finish the run: projections, checkpoint, lock."""
         from handrail.store.projections import project
 
+        await self.programs.close()
         try:
             if not self.journal.read_only:
                 self.journal.append("run.finished", None, {"usage": self.limits.usage.used})
         finally:
             await self.journal.close()
+            await self.outside.close()
+            await self.faculties.close()
             await self.files.close()
             self.ledger.close()
         project(self.folder.path)
@@ -106,7 +123,7 @@ def _ground(options: Options) -> Ground:
     journal = FileJournal.open(folder.path, run_id, clock, progress=options.progress)
     try:
         redactor = _redactor(loaded.settings)
-        roots = _roots(loaded.settings, folder)
+        roots = _roots(loaded, folder)
     except BaseException:
         journal.abandon()
         raise
@@ -129,20 +146,26 @@ def _composed(ground: Ground) -> Composed:
     limits = Limits(_limit_bounds(settings), journal.state.usage)
     screen = JournaledScreen(journal, ground.redactor, options.screen)
     world = Worlds(ground)
-    bounds = Bounds(settings.limits.max_output_lines, settings.limits.max_output_bytes)
+    skills = _skills(ground, catalog)
+    outside = Outside(ground)
+    programs = Programs(ground, files, spill, limits, outside)
+    lent = {**_ports(files, screen, skills), "Net": outside.bind, "Processes": programs.bind}
+    faculties = Faculties(ground, files, spill, limits, lent)
     parts = Parts(
         catalog=catalog,
         files=files,
         journal=journal,
         ledger=ledger,
         approver=_approver(ground, ledger),
-        finisher=Finisher(ground.redactor, bounds, spill),
+        finisher=Finisher(ground.redactor, _bounds(settings), spill),
         limits=limits,
         keys=RunKeys(journal.state, Outcomes(ground.folder.outcomes)),
         clock=clock,
         world=world.of,
         shared=_shared(ground, spill),
-        ports=_ports(files, screen),
+        ports={**lent, **faculties.lend()},
+        confinement=programs.told,
+        skills=skills,
         policy_digest=world.digest,
         workspace=ground.roots[0].path,
         trace_id=journal.run_id,
@@ -155,8 +178,12 @@ def _composed(ground: Ground) -> Composed:
     _record_start(ground, world)
     return Composed(
         ground.loaded, catalog, Kernel(parts), journal, ledger, files, ground.folder, images, ground.redactor, screen,
-        limits, clock, options.caller, world.digest, world.of,
+        limits, clock, options.caller, world.digest, world.of, world.given, outside, faculties, programs,
     )  # fmt: skip
+
+
+def _bounds(settings: Settings) -> Bounds:
+    return Bounds(settings.limits.max_output_lines, settings.limits.max_output_bytes)
 
 
 def _settings(options: Options) -> Loaded:
@@ -166,6 +193,7 @@ def _settings(options: Options) -> Loaded:
 
 def _redactor(settings: Settings) -> Redactor:
     extra = [os.environ[name] for name in settings.redaction.known if os.environ.get(name)]
+    extra += secrets_of(settings, os.environ)
     kinds = (*KINDS, *(SecretKind(name, text, (), "") for name, text in settings.redaction.patterns.items()))
     known = known_values(os.environ, extra)
     if len(kinds) > len(KINDS):
@@ -173,16 +201,25 @@ def _redactor(settings: Settings) -> Redactor:
     return Redactor(known, database=databases.cached(paths.cache_dir()))
 
 
-def _roots(settings: Settings, folder: RunFolder) -> tuple[Root, ...]:
+def _roots(loaded: Loaded, folder: RunFolder) -> tuple[Root, ...]:
     """The workspace first, then further folders, then the run's own."""
+    settings = loaded.settings
     scratch = settings.workspace.root == "run:workspace"
-    home = folder.workspace if scratch else Path(settings.workspace.root)
+    home = folder.workspace if scratch else Path(settings.workspace.root.replace(RUN_ID, folder.path.name))
+    if RUN_ID in settings.workspace.root:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # What was vetted is the folder above; a link planted under the run's name would lead out of it.
+        if home.resolve() != home:
+            raise Misuse(f"the workspace {home} is a link, or lies below one; name another run")
     if not home.is_dir():
         raise Misuse(f"the workspace {home} is not a folder")
     further = [
         *(Root(path, path, writable=True) for path in settings.workspace.write),
         *(Root(path, path, writable=False) for path in settings.workspace.read),
     ]
+    further += [source.root for source in _skills_aside(loaded)]
+    if settings.skills.user:
+        further += [source.root for source in user_sources(paths.home_dir())]
     own = [
         Root("run:observations", str(folder.observations.resolve()), writable=False),
         Root("run:artifacts", str(folder.artifacts.resolve()), writable=False),
@@ -190,6 +227,30 @@ def _roots(settings: Settings, folder: RunFolder) -> tuple[Root, ...]:
         *([] if scratch else [Root("run:workspace", str(folder.workspace.resolve()), writable=True)]),
     ]
     return (Root("workspace", str(home.resolve()), writable=True), *further, *own)
+
+
+def _skills_aside(loaded: Loaded) -> list[Source]:
+    """The project's folders of skills where the project itself is no root: each is one of its own, only to read."""
+    settings = loaded.settings
+    if settings.workspace.root != "run:workspace" and RUN_ID not in settings.workspace.root:
+        return []
+    project = Root(loaded.workspace, loaded.workspace, writable=False)
+    found = [source for source in project_sources(project, settings.skills.folders) if not source.problem]
+    return [replace(source, root=Root(source.folder, source.folder, writable=False)) for source in found]
+
+
+def _skills(ground: Ground, catalog: Catalog) -> RunSkills:
+    """The skills of the run: the workspace's, looked for whenever they are asked for, and the user's."""
+    settings, home = ground.settings.skills, ground.roots[0]
+    own = tuple(user_sources(paths.home_dir())) if settings.user else ()
+    known = [source for source in (*_skills_aside(ground.loaded), *own) if source.root in ground.roots]
+
+    def library() -> Library:
+        from handrail.skills.finding import Library
+
+        return Library(lambda: [*project_sources(home, settings.folders), *known], catalog.names)
+
+    return RunSkills(library, ground.journal.state, ground.journal, ground.redactor)
 
 
 def _limit_bounds(settings: Settings) -> LimitBounds:
@@ -231,21 +292,23 @@ def _approver(ground: Ground, ledger: SqliteLedger) -> ports.Approver:
     return LedgerApprover(ledger, clock, ground.settings.approvals.wait_seconds)
 
 
-def _shared(ground: Ground, spill: FileSpill) -> Mapping[type, Any]:
+def _shared(ground: Ground, spill: FileSpill) -> Mapping[str, Any]:
     """What a tool's parameters are given, by their type, where it is the same for every call."""
     settings = ground.settings.limits
     return {
-        ports.Secrets: ground.redactor,
-        ports.Clock: ground.clock,
-        ports.Spill: spill,
-        ports.Archive: RunArchive(ground.folder.path.parent),
-        ports.Limits: ports.Limits(
+        "Secrets": ground.redactor,
+        "Clock": ground.clock,
+        "Spill": spill,
+        "Archive": RunArchive(ground.folder.path.parent),
+        "Limits": ports.Limits(
             settings.max_output_lines, settings.max_output_bytes, max_read_bytes=settings.max_read_bytes
         ),
     }
 
 
-def _ports(files: WorkspaceFiles, screen: JournaledScreen) -> Mapping[type, Callable[[ports.Work], Any]]:
+def _ports(
+    files: WorkspaceFiles, screen: JournaledScreen, skills: RunSkills
+) -> Mapping[str, Callable[[ports.Work], Any]]:
     """What a tool's parameters are given, by their type, where it belongs to one call."""
 
     def searcher(work: ports.Work) -> ports.Searcher:
@@ -254,10 +317,11 @@ def _ports(files: WorkspaceFiles, screen: JournaledScreen) -> Mapping[type, Call
         return Ripgrep(files).bind(work.excluded)
 
     return {
-        ports.Workspace: attrgetter("files"),
-        ports.Searcher: searcher,
-        ports.Screen: lambda work: screen.bind(work.call_id),
-        ports.Places: lambda work: ports.Places(work.touches),
+        "Workspace": attrgetter("files"),
+        "Searcher": searcher,
+        "Screen": lambda work: screen.bind(work.call_id),
+        "Skills": skills.bind,
+        "Places": lambda work: ports.Places(work.touches),
     }
 
 

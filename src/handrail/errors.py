@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from handrail.words import Answer
 
 
 class CodeFacts(NamedTuple):
@@ -129,6 +132,7 @@ class Problem(Exception):
         self.message = message
         self.details: dict[str, Any] = {**(details or {}), **more}
         self.next_call = next_call
+        self.answer: Answer[Any] | None = None  # what a tool has to show all the same: output, refs, commands
 
 
 class Fault(Exception):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from traceback import format_exc
 from typing import Any
 
@@ -18,7 +18,7 @@ from uuid_utils import uuid7
 
 from handrail.catalog import Catalog, Tool
 from handrail.errors import Code, Misuse, Problem
-from handrail.gates import asking
+from handrail.gates import asking, scripts
 from handrail.gates.approving import Approving
 from handrail.gates.desks import Desks
 from handrail.gates.finish import Finisher
@@ -35,18 +35,32 @@ from handrail.gates.step import (
     effect_of,
     entered,
     internal,
+    refusal,
     system_problem,
 )
 from handrail.gates.writing import Writer
 from handrail.limits import Limits
 from handrail.policy import World, decide
-from handrail.ports import Approver, Clock, Files, Journal, Keys, Ledger, Work
-from handrail.words import Call, Decision, Grant, Outcome, Place, PlaceKind, Touch, TouchKind, changes_world
+from handrail.ports import Approver, Clock, Files, Journal, Keys, Ledger, NoSkills, SkillsInForce, Work
+from handrail.words import (
+    Call,
+    Decision,
+    Grant,
+    Json,
+    Outcome,
+    Place,
+    PlaceKind,
+    Touch,
+    TouchKind,
+    Verdict,
+    changes_world,
+    noun,
+)
 
 log = logging.getLogger("handrail")
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Parts:
     """What the kernel works with; the runtime puts it together."""
 
@@ -60,8 +74,8 @@ class Parts:
     keys: Keys
     clock: Clock
     world: Callable[[Tool], World]  # the world of a tool, without what belongs to one call
-    shared: Mapping[type, Any]  # what a tool's parameters of these types are given, for every call the same
-    ports: Mapping[type, Callable[[Work], Any]]  # and what is made for each call
+    shared: Mapping[str, Any]  # by the name of a port: what a tool's parameters are given, for every call the same
+    ports: Mapping[str, Callable[[Work], Any]]  # and what is made for each call
     policy_digest: str
     workspace: str
     trace_id: str
@@ -70,6 +84,8 @@ class Parts:
     repair: bool = True
     expiry_seconds: float = 900.0
     concurrency: Mapping[str, int] | None = None
+    skills: SkillsInForce = NoSkills()
+    confinement: Callable[[Verdict], Mapping[str, Json]] | None = None  # how programs of a call would be confined
 
 
 class Kernel:
@@ -79,10 +95,11 @@ class Kernel:
         self.parts = parts
         self._journal, self._files, self._clock = parts.journal, parts.files, parts.clock
         self._limits, self._finisher, self._catalog = parts.limits, parts.finisher, parts.catalog
+        self._skills = parts.skills
         self._active: dict[str, Step] = {}
         self._reader = Reader(parts.catalog, repair=parts.repair)
-        self._desks = Desks(parts)
-        self._writer = Writer(parts)
+        self._desks = Desks(parts, self.judge, self.review)
+        self._writer = Writer(parts, self.confinement)
         self._slots = {name: asyncio.Semaphore(bound) for name, bound in (parts.concurrency or {}).items() if bound > 0}
         self._approving = Approving(parts, self.digest, self._desks.inputs, self.world, self._active)
 
@@ -134,12 +151,13 @@ class Kernel:
         """All that a decision on this call depends on."""
         assert step.tool is not None
         call, world = step.call, self.parts.world(step.tool)
-        if call.skill is None and call.permissions is None and not grants and call.caller == world.caller:
+        active = self._skills.active if call.skill is None else self._skills.named(call.skill)
+        if active is None and call.permissions is None and not grants and call.caller == world.caller:
             return world
         return replace(
             world,
-            skill_name=call.skill,
-            skill_tools=frozenset() if call.skill is not None else None,  # an unknown skill allows nothing
+            skill_name=None if active is None else active.id,
+            skill_tools=None if active is None else active.tools,
             permissions=call.permissions,
             caller=call.caller,
             grants=grants,
@@ -148,18 +166,50 @@ class Kernel:
             run_id=self._journal.run_id,
         )
 
+    def judge(self, step: Step, touch: Touch) -> None:
+        """Judge what a running call finds on its way, such as where a redirect leads; only what is allowed goes on."""
+        verdict = decide((touch,), self.world(step))
+        if verdict.decision is not Decision.ALLOW:
+            raise refusal(verdict, touch)
+
+    async def review(self, step: Step, touches: Sequence[Touch], diff: str, bound_to: Any) -> Sequence[Touch]:
+        """Judge what a call's programs changed, once that is known; a person is shown the diff."""
+        return await self._approving.review(step, touches, diff, bound_to)
+
     async def digest(self, step: Step) -> str:
-        """Bind an approval to exactly this call and to the files it would replace."""
+        """Bind an approval to exactly this call and to the files it would replace or run."""
         assert step.tool is not None
         prints = {
             touch.place.absolute: await self._files.fingerprint(touch.place)
             for touch in step.touches
             if touch.kind in FILES and touch.kind is not TouchKind.FS_READ and touch.place is not None
-        }
+        } | await self._run_files(step)
         args = orjson.loads(step.args_json)
         tool, parts = step.tool, self.parts
-        name, version = tool.name, tool.version
-        return asking.call_digest(name, version, args, step.touches, prints, parts.policy_digest, parts.workspace)
+        return asking.call_digest(
+            (tool.name, tool.version, args), step.touches, prints, parts.policy_digest, parts.workspace,
+            self.confinement(step),
+        )  # fmt: skip
+
+    async def _run_files(self, step: Step) -> dict[str, str]:
+        """What stands in the files that the call's commands would run."""
+        prints = {}
+        for path in scripts.run_by(step.touches):
+            try:
+                place = self._files.resolve(path)
+            except Problem:
+                continue  # no path beneath a root: nothing that a tool could have changed since
+            if place.kind is PlaceKind.FILE:
+                large = place.size > scripts.MOST_BYTES
+                prints[place.absolute] = scripts.mark(place) if large else await self._files.fingerprint(place)
+        return prints
+
+    def confinement(self, step: Step) -> Mapping[str, Json] | None:
+        """How the programs of a call would be confined; None when it starts none. SANDBOX_UNAVAILABLE raises."""
+        tell, verdict = self.parts.confinement, step.verdict
+        if tell is None or verdict is None or not any(touch.kind is TouchKind.PROC_EXEC for touch in step.touches):
+            return None
+        return tell(verdict)
 
     def _claim(self, step: Step) -> None:
         if step.id in self._active or not self.parts.keys.claim_id(step.id):
@@ -168,7 +218,10 @@ class Kernel:
     def _resolved(self, step: Step, touches: Sequence[Touch]) -> tuple[Touch, ...]:
         """The touches with their canonical places."""
         if len(touches) == 1:
-            return (self._placed(step, touches[0]) if touches[0].kind in FILES else touches[0],)
+            touch = touches[0]
+            if touch.skill is not None:
+                return self._skills.resolve(touch)
+            return (self._placed(step, touch) if touch.kind in FILES else touch,)
         return carried(tuple([self._placed(step, touch) if touch.kind in FILES else touch for touch in touches]))
 
     def _placed(self, step: Step, touch: Touch) -> Touch:
@@ -190,12 +243,13 @@ class Kernel:
         question, touches, call = step.question, step.touches, step.call
         assert question is not None
         step.changing = question.tool.changing and _changes(question.tool, touches)
-        judged = question.judged
+        judged, active = question.judged, self._skills.active
         plain = call.skill is None and call.permissions is None and call.caller == self.parts.caller
-        if judged is None or step.changing or not plain or not _same_places(judged.touches, touches):
+        known = judged is not None and judged.skill is active and plain and not step.changing
+        if judged is None or not known or not _same_places(judged.touches, touches):
             verdict = decide(touches, self.world(step))
             rules = tuple(dict.fromkeys([finding.rule for finding in verdict.findings]))
-            judged = Judged(touches, verdict, verdict.decision.word, rules)
+            judged = Judged(touches, verdict, verdict.decision.word, rules, skill=active)
             if plain and not step.changing:
                 question.judged = judged
         step.verdict, step.judged = judged.verdict, judged

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from handrail.errors import Code, Problem
+from handrail.words import noun
 
 COUNTED = ("calls", "wall_ms", "bytes_read", "bytes_written", "files_changed", "processes", "prompts")
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Bounds:
     """What a run may use; 0 means without bound."""
 

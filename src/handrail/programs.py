@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from handrail import ports
+from handrail.errors import Code, Problem
 from handrail.limits import Limits
+from handrail.outside import Outside
 from handrail.settings import Settings, paths
-from handrail.words import Json, Verdict
+from handrail.words import Json, Touch, Verdict
 from handrail.workspace.files import WorkspaceFiles
 from handrail.worlds import Ground
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from handrail.processes.bound import RunPrograms
-    from handrail.processes.host import Serve, Terms
+    from handrail.processes.host import Terms
     from handrail.sandbox.launching import Sandbox
 
 
 class Programs:
     """Holds what starts the programs of a run, once there is one."""
 
-    def __init__(self, ground: Ground, files: WorkspaceFiles, spill: ports.Spill, limits: Limits) -> None:
+    def __init__(
+        self, ground: Ground, files: WorkspaceFiles, spill: ports.Spill, limits: Limits, outside: Outside
+    ) -> None:
         self._ground, self._files, self._spill, self._limits = ground, files, spill, limits
+        self._outside = outside
         self._made: RunPrograms | None = None
         self.choose: Callable[[], Sandbox] | None = None  # tests set their own before the first program
-        self.serve: Serve | None = None  # answers what programs ask of the network; None: hosts are refused
 
     @property
     def made(self) -> RunPrograms:
@@ -64,15 +72,39 @@ class Programs:
             redactor=ground.redactor,
             spill=self._spill,
             clock=ground.clock,
-            scratch=str(folder.workspace.resolve()),
+            scratch=str(folder.sandbox.resolve()),
             aside=str(folder.sandbox),
             count=self._count,
-            serve=self.serve,
+            serve=self._served,
         )
         return RunPrograms(host)
 
+    @asynccontextmanager
+    async def _served(self, listener: socket, work: ports.Work) -> AsyncIterator[None]:
+        """Answer what a program asks of the network, by the same rules and the same vetting as the http tools."""
+        from handrail.net.proxy import Proxy
+
+        record = partial(self._connected, work.call_id)
+        proxy = Proxy(self._outside.network.gate, work.judge or _nowhere, record)
+        await proxy.serve(listener)
+        try:
+            yield
+        finally:
+            await proxy.close()
+
+    def _connected(self, call_id: str, fields: Mapping[str, Json]) -> None:
+        """Put a connection on record; a journal that cannot be written has told the call itself."""
+        hidden = {name: self._ground.redactor.value(value) for name, value in fields.items()}
+        with suppress(Problem):
+            self._ground.journal.append("net.connected", call_id, hidden)
+            self._ground.journal.flush()
+
     def _count(self) -> None:
         self._limits.usage.used["processes"] += 1
+
+
+def _nowhere(touch: Touch) -> None:
+    raise Problem(Code.HOST_NOT_ALLOWED, f"{touch.target} cannot be judged here.")
 
 
 def terms_of(settings: Settings) -> Terms:

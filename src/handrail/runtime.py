@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from handrail import ports, undoing
+from handrail import dialects, ports, undoing
 from handrail.catalog import Tool
 from handrail.compose import Composed, compose
-from handrail.errors import Misuse
+from handrail.errors import Misuse, Problem
 from handrail.gates.step import Step
 from handrail.kernel import Kernel
 from handrail.policy import World, decide
 from handrail.policy.enablement import enabled
-from handrail.words import Call, Json, Outcome, Touch, Verdict
+from handrail.words import Call, Json, Outcome, Touch, Verdict, noun
 from handrail.worlds import Options
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Explanation:
     """Why a call would be allowed, asked for or denied; nothing was run."""
 
@@ -30,13 +29,15 @@ class Explanation:
     touches: tuple[Touch, ...]
     verdict: Verdict
     world: World
+    confinement: Mapping[str, Json] | None = None  # how its programs would be confined; an `error` where they cannot be
 
 
 class Runtime:
     """One run of governed tool calls: `async with Runtime.open(workspace=".") as runtime`."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, dialect: str = "native") -> None:
         self._options = options
+        self.dialect = dialect  # what calls speak that name no other
         self._composed: Composed | None = None
 
     @classmethod
@@ -63,7 +64,7 @@ class Runtime:
         as a folder: a new run, or the same one opened again. `tools` are your own, enabled by being given here.
         """
         if dialect != "native":
-            raise Misuse(f"no dialect {dialect!r}; there is: native")
+            dialects.get(dialect)
         options = Options(
             workspace=Path(workspace),
             config=config if config is None or isinstance(config, Mapping) else Path(config),
@@ -78,7 +79,7 @@ class Runtime:
             progress=progress,
             flags=flags or {},
         )
-        return cls(options)
+        return cls(options, dialect)
 
     async def __aenter__(self) -> Runtime:
         self._composed = compose(self._options)
@@ -124,8 +125,11 @@ class Runtime:
     ) -> Outcome:
         """Make one governed call; raises only for misuse of the API, and CancelledError when cancelled."""
         composed = self._composed
-        if composed is None or (dialect or "native") != "native":
-            raise Misuse("the runtime is not open" if composed is None else f"no dialect {dialect!r}; there is: native")
+        if composed is None:
+            raise Misuse("the runtime is not open")
+        spoken = dialect or self.dialect
+        if spoken != "native" and permissions is not None:
+            permissions = dialects.get(spoken).permissions(permissions)
         call = Call(
             name,
             {} if args is None else args,
@@ -137,6 +141,7 @@ class Runtime:
             skill,
             None if permissions is None else frozenset(permissions),
             approval,
+            dialect=spoken,
         )
         outcome = await composed.kernel.call(call)
         if composed.journal.wants_checkpoint():
@@ -155,28 +160,59 @@ class Runtime:
         skill: str | None = None,
         permissions: Iterable[str] | None = None,
         caller: str | None = None,
+        dialect: str | None = None,
     ) -> Explanation:
         """Tell how a call would be judged, with everything the verdict was made from."""
         composed = self.parts
-        narrowed = None if permissions is None else frozenset(permissions)
-        call = Call(name, args or {}, caller=caller or composed.caller, skill=skill, permissions=narrowed)
+        spoken, caller = dialect or self.dialect, caller or composed.caller
+        narrowed = None if permissions is None else dialects.get(spoken).permissions(permissions)
+        call = Call(name, args or {}, caller=caller, skill=skill, permissions=narrowed, dialect=spoken)
         step = Step(call, "", composed.clock.monotonic())
         tool = composed.kernel.prepare(step)
         run_id, now = composed.journal.run_id, composed.clock.now()
         # Without a digest only wider grants count: those for one exact call are for the call itself to find.
         grants = composed.ledger.grants(run_id, now, composed.kernel.parts.workspace)
         world = composed.kernel.world(step, grants)
-        return Explanation(tool, step.args or {}, step.touches, decide(step.touches, world), world)
+        step.verdict = decide(step.touches, world)
+        try:
+            confinement = composed.kernel.confinement(step)
+        except Problem as problem:
+            confinement = {"error": problem.message}
+        return Explanation(tool, step.args or {}, step.touches, step.verdict, world, confinement)
 
-    def tools(self, *, dialect: str | None = None, every: bool = False) -> list[dict[str, Json]]:
-        """Describe the enabled tools for function-calling APIs; `every` adds those that are not enabled."""
-        if (dialect or "native") != "native":
-            raise Misuse(f"no dialect {dialect!r}; there is: native")
-        return [
-            {**tool.spec(), "enabled": on} if every else tool.spec()
-            for tool in self.parts.catalog
-            if tool.offered and ((on := self._enabled(tool)) or every)
-        ]
+    def tools(
+        self,
+        *,
+        dialect: str | None = None,
+        every: bool = False,
+        format: str | None = None,  # noqa: A002
+    ) -> list[dict[str, Json]]:
+        """Describe the enabled tools for function-calling APIs; `every` adds those that are not enabled.
+
+        In a dialect exactly the tools of its document, in its names; with `format` ("openai", "anthropic") as that
+        API wants them.
+        """
+        from handrail.dialects.specs import specs
+
+        offered = ((tool, self._enabled(tool)) for tool in self.parts.catalog if tool.offered)
+        found = specs(dialects.get(dialect or self.dialect), offered, every=every)
+        if format is None:
+            return found
+        from handrail import formats
+
+        return formats.described(found, format)
+
+    def add(self, tool: Tool) -> None:
+        """Register one more tool of yours while the runtime is open; it is enabled by being given here."""
+        self.parts.catalog.add(tool)
+        self.parts.given.add(tool.name)
+
+    async def call_from(self, message: Any, **how: Any) -> dict[str, Json]:
+        """Make the call that a model's message asks for (OpenAI or Anthropic), and answer in the same form."""
+        from handrail import formats
+
+        asked = formats.read(message)
+        return asked.answer(await self.call(asked.name, asked.args, **how))
 
     def policy(self) -> dict[str, Json]:
         """The effective policy: for each tool the result and what each source contributes."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from handrail.errors import Misuse
-from handrail.words import Call, Outcome
+from handrail.words import Call, Outcome, noun
 
 if TYPE_CHECKING:
     from handrail.runtime import Runtime
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 _FIELDS = ("before", "after", "mode", "source", "link")
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Plan:
     """The steps back, last first, and what cannot be taken back."""
 

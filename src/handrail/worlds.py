@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ from handrail.catalog import Tool
 from handrail.gates.asking import digest_of
 from handrail.output.redact import Redactor
 from handrail.policy import ToolFacts, World
+from handrail.policy.rules import Rule
 from handrail.settings import Loaded, Settings, paths
 from handrail.store.folders import RunFolder
 from handrail.store.journal import FileJournal
-from handrail.words import Mode, Risk, Root, Touch
+from handrail.words import Decision, Mode, Risk, Root, Touch, TouchKind, noun
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Options:
     """What was asked of `Runtime.open`."""
 
@@ -37,7 +38,7 @@ class Options:
     flags: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Ground:
     """What a run stands on: settings, folder, journal, roots."""
 
@@ -60,14 +61,19 @@ class Worlds:
 
     def __init__(self, ground: Ground) -> None:
         settings, loaded = ground.settings, ground.loaded
-        self._given = frozenset(item.name for item in ground.options.tools)
+        self.given = {item.name for item in ground.options.tools}  # handed in by the program: enabled by that
         self._known: dict[str, World] = {}
+        self._program_hosts = settings.exec.allowed_hosts
         self.base = World(
             tool=ToolFacts("", "", Risk.HIGH),
             roots=ground.roots,
-            rules=tuple(entry.rule() for entry in settings.rules),
+            rules=(
+                *(entry.rule() for entry in settings.rules),
+                *_command_rules(settings, loaded),
+                *_note_rules(settings),
+            ),
             enable=frozenset(settings.tools.enable),
-            disable=frozenset(settings.tools.disable),
+            disable=frozenset({*settings.tools.disable, *_hidden(settings)}),
             protected=settings.workspace.protected,
             own_paths=_own_paths(ground),
             settings_files=tuple(os.path.realpath(file.path) for file in loaded.files),
@@ -78,6 +84,8 @@ class Worlds:
             max_scope=settings.approvals.widest,
             max_undo_bytes=settings.undo.max_file_bytes,
             bulk_files=settings.limits.bulk_files,
+            confined=settings.exec.sandbox != "none",
+            reviewed=settings.exec.workspace == "review",
             origins={name: origin.where for name, origin in loaded.origins.items() if origin.layer != "default"},
         )
         # Both modes judge alike: what was asked for in one may be replayed in the other.
@@ -96,12 +104,41 @@ class Worlds:
                 tool.toolset,
                 tool.risk,
                 ask_first=tool.ask_first,
-                given=tool.name in self._given,
+                given=tool.name in self.given,
                 internal=not tool.offered,
                 states=_states(tool),
             )
-            found = self._known[tool.name] = replace(self.base, tool=facts)
+            found = replace(self.base, tool=facts)
+            if TouchKind.PROC_EXEC in tool.permissions:
+                found = replace(found, allowed_hosts=self._program_hosts, hosts_setting="exec.allowed_hosts")
+            self._known[tool.name] = found
         return found
+
+
+def _command_rules(settings: Settings, loaded: Loaded) -> Iterator[Rule]:
+    """`exec.allow` and `exec.deny` as the rules they stand for."""
+    for effect, words in ((Decision.ALLOW, settings.exec.allow), (Decision.DENY, settings.exec.deny)):
+        name = f"exec.{effect.word}"
+        origin = loaded.origins.get(name)
+        for number, target in enumerate(words, 1):
+            why = f"{name} lists `{target}`"
+            where = origin.where if origin is not None else ""
+            yield Rule(effect, f"{name}.{number}", touch="proc.exec", target=target, why=why, where=where)
+
+
+def _hidden(settings: Settings) -> tuple[str, ...]:
+    """The tools that other settings than `tools.disable` take away: not even listed."""
+    if not settings.memory.enabled:
+        return ("recall_memory", "write_memory", "update_memory")
+    return ("write_memory", "update_memory") if settings.memory.write_mode == "disabled" else ()
+
+
+def _note_rules(settings: Settings) -> Iterator[Rule]:
+    """A candidate waits for a person anyway, so that writing one does not ask as well."""
+    offered = {"memory", "write_memory", "update_memory"} & set(settings.tools.enable)
+    if offered and settings.memory.enabled and settings.memory.write_mode == "candidate":
+        why = "a note waits until a person accepts it"
+        yield Rule(Decision.ALLOW, "memory.candidate", touch="memory.write", why=why)
 
 
 def _states(tool: Tool) -> tuple[Touch, ...]:

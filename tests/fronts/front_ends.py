@@ -132,4 +132,22 @@ class CliFront:
         assert ended.code == 0, ended.err
 
 
-FRONTS: dict[str, Callable[[Place], Front]] = {"python": PythonFront, "cli": CliFront}
+def mcp(transport: str, era: str) -> Callable[[Place], Front]:
+    """The MCP front end; its client is imported when it is used."""
+
+    def make(place: Place) -> Front:
+        from fronts import mcp_ends
+
+        return mcp_ends.ENDS[transport](place, era)
+
+    return make
+
+
+FRONTS: dict[str, Callable[[Place], Front]] = {
+    "python": PythonFront,
+    "cli": CliFront,
+    "mcp stdio, handshake": mcp("stdio", "handshake"),
+    "mcp stdio, stateless": mcp("stdio", "stateless"),
+    "mcp http, handshake": mcp("http", "handshake"),
+    "mcp http, stateless": mcp("http", "stateless"),
+}

@@ -140,7 +140,8 @@ def test_the_tour_shows_every_station_and_leaves_nothing(cli: Cli) -> None:
     """Without a terminal it answers itself; no line is wider than 80 columns, and the user's state stays as it was."""
     told = cli("tour", HOME="/nowhere", XDG_STATE_HOME="/proc/nowhere", NO_COLOR="1")
     assert (told.code, told.err) == (0, "")
-    assert [line[0] for line in told.out.splitlines() if line[:1].isdigit()] == list("123456789")
+    titles = [line.split()[0] for line in told.out.splitlines() if line[:1].isdigit()]
+    assert titles == [str(number) for number in range(1, 12)]
     assert max(map(len, told.out.splitlines())) <= 80
     assert "not as it should be" not in told.out
     assert cli.run_ids() == []

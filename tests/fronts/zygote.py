@@ -48,7 +48,9 @@ class Zygote:
 
 def _serve() -> None:
     import handrail.front.cli.call
+    import handrail.front.cli.mcp
     import handrail.front.cli.root
+    import handrail.front.mcp.stdio
     import handrail.runtime  # noqa: F401
 
     for line in sys.stdin:

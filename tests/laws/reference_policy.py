@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
-from handrail.policy import World
+from handrail.policy import World, shell
 from handrail.policy.rules import Rule
 from handrail.words import Decision, Grant, How, Place, PlaceKind, Risk, Root, Scope, Touch
 
@@ -75,6 +75,8 @@ def denials(touch: Touch, world: World) -> Iterator[str]:
             yield from root_or_repository(touch, place, world)
     if touch.kind == "net.connect" and split_host(touch.target)[0] in METADATA:
         yield "HOST_NOT_ALLOWED"
+    if touch.kind == "proc.exec" and shell.forbidden(touch.words, touch.target) is not None:
+        yield "COMMAND_NOT_ALLOWED"
     # Outside the roots, hosts not allowed.
     if touch.kind in FILES and (place is None or place.root not in world.roots or (writes and not place.root.writable)):
         yield "PATH_OUTSIDE_ROOTS"
@@ -90,7 +92,8 @@ def denials(touch: Touch, world: World) -> Iterator[str]:
     if disabled or not offered:
         yield "POLICY_DENIED"
     # Not in the active skill's allowed-tools; list_skills, load_skill and display stay callable.
-    stays = ("list_skills", "load_skill", "display")
+    stays: tuple[str, ...] = ("list_skills", "load_skill", "display")
+    stays = (*stays, tool.name) if tool.internal else stays  # undo is a person's to call
     if world.skill_tools is not None and tool.name not in world.skill_tools and tool.name not in stays:
         yield "POLICY_DENIED"
     # A call may name permissions: touches beyond them are denied.
@@ -161,7 +164,7 @@ def whole(rule: Rule, touch: Touch) -> bool:
     if touch.kind == "net.connect":
         return host(target, touch.target, every_port=restricts)
     if touch.kind == "proc.exec":
-        return command(target.split(), list(touch.words), restricts)
+        return command(target.split(), list(touch.words), restricts) and (restricts or not touch.doubt)
     return glob(target, touch.target)
 
 
@@ -223,7 +226,8 @@ def default(touch: Touch, world: World, bulk: bool) -> Said:
     if place is None:
         quiet = touch.kind == "net.connect" and not touch.unsafe
         low = touch.kind == "tool.use" and world.tool.risk is Risk.LOW
-        return (ALLOW if quiet or low else ASK), "POLICY_DENIED"
+        harmless = touch.kind == "proc.exec" and world.confined and not touch.doubt and shell.harmless(touch.words)
+        return (ALLOW if quiet or low or harmless else ASK), "POLICY_DENIED"
     paths = [place.path, *(touch.below or ())]
     if any(protected(world.protected, path) for path in paths):
         return DENY, "PATH_PROTECTED"

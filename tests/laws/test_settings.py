@@ -148,6 +148,7 @@ HOSTS = [
     "*.a.org:80",
     "[::1]:80",
 ]
+FORBIDDING = ("tools.disable", "exec.deny", "http.blocked_networks")
 PATTERNS = [".env*", "!.env.example", ".env.example", "secrets", "!secrets", "*.pem", "!*"]
 
 
@@ -186,7 +187,7 @@ def allows(key: Key, value: Any) -> Any:
     if key.name == "workspace.protected":
         names = [".env", ".env.example", "secrets", "a/secrets/b", "k.pem", "plain"]
         return frozenset(name for name in names if protects(value, name) is None)
-    if key.name == "tools.disable":
+    if key.name in FORBIDDING:
         return frozenset("abc") - frozenset(value)
     if key.type == "list":
         return frozenset(value)
@@ -227,7 +228,7 @@ def test_a_narrower_value_is_taken_whole_and_in_silence(key: Key, data: st.DataO
     if key.meets in (Meets.IGNORED, Meets.INSIDE) or key.name in ("workspace.protected", "tools.enable"):
         return
     base, value = data.draw(values_of(key)), data.draw(values_of(key))
-    if key.name == "tools.disable" or key.type == "table":
+    if key.name in FORBIDDING or key.type == "table":
         value = (*base, *value) if isinstance(base, tuple) else {**base, **value}
     if key.name == "http.allowed_hosts":
         value = tuple(item for item in base if item in value)
@@ -288,10 +289,53 @@ def test_the_defaults_are_the_contract() -> None:
         "tools.enable": (),
         "tools.disable": (),
         "tools.repair": True,
+        "exec.sandbox": "auto",
+        "exec.allow_unconfined": False,
+        "exec.min_tier": "B",
+        "exec.workspace": "direct",
+        "exec.allowed_hosts": (),
+        "exec.timeout_seconds": 120,
+        "exec.pass_env": (),
+        "exec.allow": (),
+        "exec.deny": (),
+        "exec.max_memory_bytes": 4294967296,
+        "exec.max_processes": 512,
+        "exec.max_file_bytes": 1073741824,
+        "exec.max_open_files": 4096,
+        "exec.max_cpu_seconds": 900,
+        "exec.max_scratch_bytes": 536870912,
+        "exec.max_jobs": 16,
         "http.allowed_hosts": (),
+        "http.allowed_networks": (),
+        "http.blocked_networks": (),
+        "http.max_bytes": 5242880,
+        "http.max_download_bytes": 104857600,
+        "http.timeout_ms": 15000,
+        "http.max_retries": 2,
+        "http.retry_post": False,
+        "http.user_agent": "handrail",
+        "http.spill_large": True,
+        "http.rate_per_minute": 0,
+        "http.max_connections": 16,
+        "http.ca_file": None,
+        "http.credentials": {},
+        "skills.folders": (".agents/skills", ".claude/skills"),
+        "skills.user": True,
+        "memory.enabled": True,
+        "memory.provider": "sqlite",
+        "memory.write_mode": "candidate",
+        "memory.url": None,
+        "memory.timeout_seconds": 10,
+        "search.index": True,
+        "search.max_file_bytes": 1048576,
+        "search.max_files": 100000,
+        "lints": {},
         "approvals.max_scope": "run",
         "approvals.expiry_seconds": 900,
         "approvals.wait_seconds": 300,
+        "mcp.trust_client_approval": False,
+        "mcp.wait_seconds": 25,
+        "mcp.page_size": 100,
         "limits.timeout_seconds": 30,
         "limits.max_read_bytes": 5242880,
         "limits.max_output_lines": 2000,
@@ -309,8 +353,8 @@ def test_the_defaults_are_the_contract() -> None:
         "limits.breaker_seconds": 30,
         "limits.rate": {},
         "limits.concurrency": {},
-        "undo.max_bytes": 256 * 1024 * 1024,
-        "undo.max_file_bytes": 32 * 1024 * 1024,
+        "undo.max_bytes": 268435456,
+        "undo.max_file_bytes": 33554432,
         "redaction.patterns": {},
         "redaction.known": (),
     }

@@ -45,7 +45,7 @@ HOST_PATTERNS = (
     "10.0.0.7:80",
 )
 PORTS = ("80", "443", "8080")
-WORDS = ("git", "diff", "push", "rm", "-rf", "/bin/rm", "./x", "npm", "test", "a")
+WORDS = ("git", "diff", "push", "rm", "-rf", "/bin/rm", "./x", "npm", "test", "a", "ls", "cat", "/")
 WORKSPACE = Root("workspace", "/ws", True)
 ROOTS = (
     Root("/data", "/data", False),
@@ -163,7 +163,7 @@ def touch(random: Random, world: World) -> Touch:
         return Touch(kind, target, unsafe=some(random, 0.4))
     if kind is TouchKind.PROC_EXEC:
         words = tuple(random.choice(WORDS) for _ in range(random.randint(1, 4)))
-        return Touch(kind, " ".join(words), words=words)
+        return Touch(kind, " ".join(words), words=words, doubt="an expansion" if some(random, 0.2) else "")
     return Touch(kind, random.choice(("mine", "notes")))
 
 
@@ -223,6 +223,8 @@ def world(random: Random) -> World:
         max_scope=random.choice((Scope.CALL, Scope.RUN, Scope.SESSION)),
         max_undo_bytes=1000,
         bulk_files=random.choice((2, 20, 20)),
+        confined=some(random, 0.8),
+        reviewed=some(random, 0.2),
     )
 
 

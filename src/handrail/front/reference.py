@@ -132,7 +132,7 @@ def _verb(found: Any, name: str, above: Any) -> Iterator[str]:
 
     context = click.Context(found, info_name=name.rsplit(" ", 1)[-1], parent=above)
     inner = getattr(found, "commands", {})
-    if not inner:
+    if not inner or found.params:
         usage = " ".join(found.collect_usage_pieces(context))
         yield f"\n## {name}\n\n{cleandoc(found.help or '').split(chr(8))[0].strip()}\n\n```\n{name} {usage}\n```\n"
         options = [item for item in found.params if isinstance(item, click.Option)]
@@ -149,11 +149,54 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ") if "\\|" not in text else text
 
 
+def dialects() -> Iterator[str]:
+    """Every dialect: its tools, what its errors are called, what its document promises."""
+    from handrail import dialects as spoken
+
+    yield "# Dialects\n\nAnother system's names, arguments, envelopes, errors and events over the same tools. A\n"
+    yield "dialect translates; it adds nothing, grants nothing and skips nothing. What a document's system allows by\n"
+    yield "default is a preset of the same name. How to use them: [speak a dialect](../how-to/dialects.md).\n"
+    for name in spoken.names():
+        if name != "native":
+            yield from _dialect(spoken.get(name))
+    yield from _promises(Path(__file__).parents[3] / "tests" / "dialects" / "promises.toml")
+
+
+def _dialect(dialect: Any) -> Iterator[str]:
+    yield f"\n## {dialect.name}\n\n{dialect.about}.\n\n"
+    yield "| tool | ours | arguments |\n|---|---|---|\n"
+    for word in dialect.words.values():
+        required = word.args.get("required", ())
+        args = ", ".join(f"`{arg}`" if arg in required else f"`{arg}`?" for arg in word.args["properties"])
+        yield f"| `{word.name}` | `{word.ours}` | {args} |\n"
+    if dialect.former:
+        yield f"\nAlso understood: {', '.join(f'`{old}` as `{now}`' for old, now in dialect.former.items())}.\n"
+    for tool, why in dialect.refused.items():
+        yield f"\n`{tool}` is not served: {why}.\n"
+    if any(code.value != called for code, called in dialect.errors.items()):
+        yield "\n| error | our codes |\n|---|---|\n"
+        for called in dict.fromkeys(dialect.errors.values()):
+            codes = [f"`{code.value}`" for code, told in dialect.errors.items() if told == called]
+            yield f"| `{called}` | {', '.join(codes)} |\n"
+
+
+def _promises(manifest: Path) -> Iterator[str]:
+    """What the documents promise, each with the test that holds it."""
+    import tomllib
+
+    yield "\n## Promises\n\nWhat each document promises, and the test that holds it.\n\n"
+    yield "| document | section | promise | test |\n|---|---|---|---|\n"
+    for row in tomllib.loads(manifest.read_text())["promises"]:
+        test = f"`{row['test']}`" if "test" in row else f"waits for the {row['waits']}"
+        yield f"| {row['document']} | {_cell(row['section'])} | {_cell(row['promise'])} | {test} |\n"
+
+
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "tools.md": tools,
     "errors.md": errors,
     "events.md": events,
     "settings.md": settings,
+    "dialects.md": dialects,
     "command-line.md": verbs,
 }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from handrail.gates import asking
 from handrail.gates.step import Step, arm, denial, pause
 from handrail.policy import World, decide
 from handrail.ports import Reply, Request
-from handrail.words import Decision, Grant
+from handrail.words import Decision, Grant, Touch
 
 if TYPE_CHECKING:
     from handrail.kernel import Parts
@@ -57,6 +58,30 @@ class Approving:
                 "Repeat the call to ask for that.",
             )
         step.digest = await self._digest(step)
+        self._spend(step, grant)
+
+    async def review(self, step: Step, touches: Sequence[Touch], diff: str, bound_to: Any) -> tuple[Touch, ...]:
+        """Judge what programs of a call changed before it is kept; asked for with its diff, and spent at once."""
+        placed = tuple(replace(touch, place=self._parts.files.resolve(touch.target, follow=False)) for touch in touches)
+        after = replace(step, touches=placed, verdict=decide(placed, self._world(step, ())), grant=None, diff=diff)
+        assert after.verdict is not None and after.tool is not None
+        if after.verdict.decision is Decision.DENY:
+            raise denial(after)
+        if after.verdict.decision is Decision.ASK:
+            call = (after.tool.name, after.tool.version, orjson.loads(step.args_json))
+            parts = self._parts
+            after.digest = asking.digest_of("handrail-review-1", *call, bound_to, parts.policy_digest, parts.workspace)
+            left = None if step.timer is None else pause(step)  # a person's time is not the program's
+            try:
+                after.grant = self._on_record(after) or await self._request(after)
+            finally:
+                if left is not None:
+                    arm(step, left)
+            self._spend(after, after.grant)
+            step.grant = after.grant
+        return placed
+
+    def _spend(self, step: Step, grant: Grant) -> None:
         fits = decide(step.touches, self._world(step, (grant,))).decision is Decision.ALLOW
         if not fits or not self._parts.ledger.use(grant, self._parts.clock.now()):
             raise Problem(
@@ -177,6 +202,8 @@ class Approving:
     async def _preview(self, step: Step) -> str:
         """What would change; a call that would fail anyway fails here, before anyone is asked."""
         assert step.tool is not None
+        if step.diff is not None:
+            return step.diff
         if step.tool.preview is None:
             return ""
         return str(self._parts.finisher.hidden(await step.tool.preview(**self._inputs(step))))

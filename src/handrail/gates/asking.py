@@ -33,20 +33,23 @@ def digest_of(*parts: Any) -> str:
 
 
 def call_digest(
-    tool: str,
-    version: str,
-    args: Mapping[str, Json],
+    call: tuple[str, str, Mapping[str, Json]],
     touches: Sequence[Touch],
     fingerprints: Mapping[str, str],
     policy_digest: str,
     workspace: str,
+    confinement: Mapping[str, Json] | None = None,
 ) -> str:
-    """The digest of an exact call: what runs must have the one that was approved."""
+    """The digest of an exact call (tool, version, arguments): what runs must have the one that was approved."""
     resolved = [
-        [touch.kind.value, touch.place.absolute if touch.place else touch.target, touch.deep, touch.how.value]
+        [
+            *(touch.kind.value, touch.place.absolute if touch.place else touch.target, touch.deep, touch.how.value),
+            *(() if touch.skill is None else (touch.skill, touch.words)),
+        ]
         for touch in touches
     ]
-    return digest_of("handrail-call-1", tool, version, args, resolved, fingerprints, policy_digest, workspace)
+    bound = () if confinement is None else (confinement,)
+    return digest_of("handrail-call-1", *call, resolved, fingerprints, policy_digest, workspace, *bound)
 
 
 def impact(touches: Sequence[Touch]) -> dict[str, list[str]]:

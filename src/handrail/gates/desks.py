@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from handrail.catalog import Tool
 from handrail.gates.step import FILES, Step
 from handrail.ports import Places, Work
+from handrail.words import Touch, noun
 
 if TYPE_CHECKING:
     from handrail.kernel import Parts
 
+Reviewing = Callable[[Step, Sequence[Touch], str, Any], Awaitable[Sequence[Touch]]]
 
-@dataclass(frozen=True, slots=True)
+
+@noun
 class Desk:
     """What stays the same for all calls of a tool."""
 
@@ -27,8 +30,8 @@ class Desk:
 class Desks:
     """Lays out a tool's parameters; one desk a tool."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts, self._files = parts, parts.files
+    def __init__(self, parts: Parts, judge: Callable[[Step, Touch], None], review: Reviewing) -> None:
+        self._parts, self._files, self._judge, self._review = parts, parts.files, judge, review
         self._known: dict[str, Desk] = {}
 
     def inputs(self, step: Step) -> dict[str, Any]:
@@ -45,7 +48,16 @@ class Desks:
                 inputs[name] = places.of(args[name])
         step.files = self._files.bind(step.id, verdict.excluded)
         if desk.own:
-            work = Work(step.id, step.files, step.touches, verdict.excluded)
+            work = Work(
+                step.id,
+                step.files,
+                step.touches,
+                verdict.excluded,
+                verdict.locked,
+                partial(self._judge, step),
+                step.call.idempotency_key,
+                partial(self._review, step),
+            )
             for name, port in desk.own:
                 inputs[name] = port(work)
         return inputs
@@ -55,8 +67,8 @@ class Desks:
         paths = tuple(name for name, mark in tool.targets if mark.kind in FILES)
         simple = len(paths) == 1 and tool.touches_of is None and paths[0] in tool.single_paths
         desk = self._known[tool.name] = Desk(
-            shared={name: shared[port] for name, port in tool.injected if port in shared},
-            own=tuple((name, made[port]) for name, port in tool.injected if port not in shared),
+            shared={name: shared[port.__name__] for name, port in tool.injected if port.__name__ in shared},
+            own=tuple((name, made[port.__name__]) for name, port in tool.injected if port.__name__ not in shared),
             paths=paths,
             path=paths[0] if simple else None,
         )

@@ -18,6 +18,7 @@ from handrail.ports import Spill
 from handrail.words import Answer, Change, ErrorInfo, Evidence, Json, Outcome, Ref, Status, Truncation
 
 _POLICY = "policy"
+_NOTHING: Answer[None] = Answer(None)
 MOST_CHARS = 32 * 1024 * 1024  # of one answer, everything in it together
 
 
@@ -93,6 +94,7 @@ class Finisher:
             judged.rules,
             warnings,
             round((now - step.began) * 1000, 3),
+            self._asked(step),
         )
 
     def failed(self, step: Step, problem: Problem, now: float) -> Outcome:
@@ -100,8 +102,11 @@ class Finisher:
         facts = FACTS[problem.code]
         raw = (problem.message, record.jsonable(problem.details), problem.next_call)
         message, details, next_call = self.hidden(list(raw))
+        answer = problem.answer or _NOTHING
         content = _told(problem.code, message, details, next_call)
-        cut = bound(content, self._bounds)
+        if answer.content is not None:
+            content = f"{problem.code.value}: {message}\n{self._redactor.text(answer.content)}"
+        cut = bound(content, self._bounds, "middle" if answer.content is not None else "head")
         denied = facts.error_class == _POLICY
         status = Status.FAILED if not denied else Status.DENIED
         error = ErrorInfo(problem.code.value, facts.error_class, message, details, facts.retryable, next_call)
@@ -115,15 +120,27 @@ class Finisher:
             content=content if cut is None else cut.text,
             data=None,
             error=error,
-            evidence=(Evidence("tool", f"{name}#{step.id}", problem.code.value, _sha256(content)),),
+            evidence=(
+                *(_hidden(item, self._redactor) for item in answer.evidence),
+                Evidence("tool", f"{name}#{step.id}", problem.code.value, _sha256(content)),
+            ),
             changes=tuple(self._changes(step.files.changes)) if step.files is not None else (),
-            redacted=[message, details, next_call] != list(raw),
+            commands=self._texts(answer.commands),
+            refs=answer.refs,
+            truncation=self._aside(answer.truncation),
+            redacted=[message, details, next_call] != list(raw) or (answer is not _NOTHING and MARK in content),
             decision=_decision(step),
             scope="none" if step.grant is None else step.grant.scope.word,
             rules=_rules(step),
-            warnings=self._texts(step.warnings),
+            warnings=self._texts(step.warnings + answer.warnings),
             duration_ms=round((now - step.began) * 1000, 3),
+            asked=self._asked(step),
         )
+
+    def _asked(self, step: Step) -> str:
+        """The tool's name as it was asked for in a dialect."""
+        call = step.call
+        return "" if call.dialect == "native" else str(record.cut(self._redactor.text(str(call.tool))))
 
     def _texts(self, texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(self._redactor.text, texts)) if texts else texts

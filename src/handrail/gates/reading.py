@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import orjson
 
-from handrail.catalog import Catalog
+from handrail import dialects
+from handrail.catalog import Catalog, Tool
 from handrail.errors import Code, Problem
 from handrail.gates.step import Question, adapted
 from handrail.words import Call, Json
+
+Key = tuple[str, str, bytes]
 
 MOST_REMEMBERED = 1000
 MOST_BYTES = 1000
@@ -20,26 +24,25 @@ class Reader:
 
     def __init__(self, catalog: Catalog, *, repair: bool) -> None:
         self._catalog, self._repair = catalog, repair
-        self._known: dict[tuple[str, bytes] | None, Question] = {}
+        self._known: dict[Key | None, Question] = {}
 
     def read(self, call: Call) -> Question:
         """Parse a call and state its touches; Problem UNKNOWN_TOOL, UNSUPPORTED_VERSION or INVALID_ARGS."""
         asked = _asked(call)
         return self._known.get(asked) or self._understood(call, asked)
 
-    def _understood(self, call: Call, asked: tuple[str, bytes] | None) -> Question:
-        tool = self._catalog.get(call.tool)
-        args: Mapping[str, Json] = call.args
-        warnings: tuple[str, ...] = ()
-        if call.version is not None and call.version != tool.version:
-            args, warnings = adapted(tool, call)
-        parsed, mended = tool.parse(args, repair=self._repair)
+    def _understood(self, call: Call, asked: Key | None) -> Question:
+        if call.dialect == "native":
+            tool, args, warnings = self._native(call)
+            parsed, mended = tool.parse(args, repair=self._repair)
+        else:
+            tool, args, warnings, parsed, mended = self._foreign(call)
         try:
             encoded = orjson.dumps(parsed, option=orjson.OPT_NON_STR_KEYS)
         except TypeError:
             text = f"An argument of {tool.name} holds half of a character (a lone surrogate), which is no text."
             raise Problem(Code.INVALID_ARGS, text) from None
-        question = Question(tool, parsed, encoded, tool.touches(parsed), warnings + mended)
+        question = Question(tool, parsed, encoded, tool.touches(parsed), warnings + mended, dict(args))
         # A list or object could be changed by a tool that is given it.
         if asked is not None and not tool.changing and not any(isinstance(v, (list, dict)) for v in parsed.values()):
             if len(self._known) >= MOST_REMEMBERED:
@@ -47,13 +50,29 @@ class Reader:
             self._known[asked] = question
         return question
 
+    def _native(self, call: Call) -> tuple[Tool, Mapping[str, Json], tuple[str, ...]]:
+        tool = self._catalog.get(call.tool)
+        if call.version is None or call.version == tool.version:
+            return tool, call.args, ()
+        return tool, *adapted(tool, call)
 
-def _asked(call: Call) -> tuple[str, bytes] | None:
+    def _foreign(self, call: Call) -> tuple[Tool, Mapping[str, Json], tuple[str, ...], dict[str, Any], tuple[str, ...]]:
+        """Another system's words in ours; what is wrong with them is said in theirs."""
+        dialect = dialects.get(call.dialect)
+        heard = dialect.heard(call.tool, call.args, call.version, repair=self._repair)
+        tool = self._catalog.get(heard.tool)
+        try:
+            return tool, heard.args, heard.warnings, *tool.parse(heard.args, repair=self._repair)
+        except Problem as problem:
+            raise dialect.reworded(problem, heard.word) from None
+
+
+def _asked(call: Call) -> Key | None:
     """What a call asks, as a key (JSON tells 1 from true and from 1.0); None where it must be looked at anew."""
-    if call.version is not None:
+    if call.version is not None or call.tool.__class__ is not str:
         return None
     try:
         asked = orjson.dumps(call.args)
     except TypeError:
         return None
-    return (call.tool, asked) if len(asked) <= MOST_BYTES else None
+    return (call.dialect, call.tool, asked) if len(asked) <= MOST_BYTES else None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from handrail.words import Change, Finding, Json, Outcome, Touch, Verdict
+from handrail.words import Change, Finding, Json, Outcome, Touch, Verdict, noun
 
 MAX_TEXT = 2000  # characters of one argument that an event keeps
 MAX_ITEMS = 100
@@ -35,6 +34,8 @@ def _touch(touch: Touch) -> dict[str, Json]:
         told["deep"] = True
     if touch.how:
         told["how"] = touch.how.value
+    if touch.skill is not None:
+        told["skill"] = {"id": touch.skill.id, "digest": touch.skill.digest}
     return told
 
 
@@ -66,6 +67,8 @@ def end_fields(outcome: Outcome, effect: str) -> dict[str, Json]:
         fields["files_changed"] = [change_fields(change) for change in outcome.changes]
     if outcome.commands:
         fields["commands_run"] = list(outcome.commands)
+    if (code := _exit_code(outcome)) is not None:
+        fields["exit_code"] = code
     if outcome.refs:
         fields["refs"] = [{"ref": ref.ref, "sha256": ref.sha256, "bytes": ref.bytes} for ref in outcome.refs]
     if outcome.truncation is not None:
@@ -74,6 +77,13 @@ def end_fields(outcome: Outcome, effect: str) -> dict[str, Json]:
     if outcome.scope != "none":
         fields["approved"], fields["scope"] = True, outcome.scope
     return fields
+
+
+def _exit_code(outcome: Outcome) -> int | None:
+    """How the program of a call ended; None where there was none, or a signal ended it."""
+    known = outcome.data if outcome.error is None else outcome.error.details
+    code = known.get("exit_code") if isinstance(known, Mapping) and "stdout" in known else None
+    return code if isinstance(code, int) else None
 
 
 def change_fields(change: Change) -> dict[str, Json]:
@@ -114,7 +124,7 @@ def jsonable(value: Any) -> Any:
         return repr(value)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class EventKind:
     """One kind of event: when it is written, and what it carries beyond what every event has."""
 
@@ -133,12 +143,12 @@ EVENTS = {
     "tool.started": EventKind(
         "after the last decision; durable before the effect of a call that changes anything",
         ("trace_id", "tool", "version", "risk", "args", "caller", "touches", "verdict", "policy_digest", "sandbox",
-         "grant", "parent", "given_id", "key", "args_digest"),
+         "grant", "parent", "dialect", "asked", "given_id", "key", "args_digest"),
     ),
     "tool.completed": EventKind(
         "a tool did what was asked",
         ("trace_id", "tool", "status", "effect", "duration_ms", "evidence", "redacted", "files_changed",
-         "commands_run", "refs", "truncated_lines", "truncated_bytes", "approved", "scope", "bytes_read",
+         "commands_run", "exit_code", "refs", "truncated_lines", "truncated_bytes", "approved", "scope", "bytes_read",
          "bytes_written", "seen"),
     ),
     "tool.failed": EventKind(
@@ -153,6 +163,17 @@ EVENTS = {
         "a person said no, or the request expired", ("trace_id", "request", "state", "by", "advice")
     ),
     "display": EventKind("a tool shows something to the person", ("content", "level", "title", "thought", "evidence")),
+    "net.connected": EventKind(
+        "a program's connection through the runtime's own proxy has ended, or was refused",
+        ("host", "method", "address", "bytes_sent", "bytes_received", "problem"),
+    ),
+    "skill.loaded": EventKind(
+        "a skill became the active one of the run; until another does, only its `allowed_tools` may be called",
+        ("id", "name", "source", "digest", "allowed_tools", "permissions"),
+    ),
+    "memory.candidate": EventKind(
+        "a note waits in the run's archive for a person to accept it", ("id", "action", "scope", "ref", "sha256")
+    ),
     "undo.applied": EventKind("what calls changed was put back", ("run", "calls", "by_call")),
     "journal.mended": EventKind(
         "a line that a crash tore was kept aside and cut", ("reason", "bytes", "kept")

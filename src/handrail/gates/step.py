@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from handrail.catalog import Tool
 from handrail.errors import Code, Problem
 from handrail.ports import BoundWorkspace
+from handrail.versions import adapt
 from handrail.words import Call, Decision, Grant, How, Json, Touch, TouchKind, Verdict
 
 FILES = frozenset({TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE})
@@ -27,6 +28,7 @@ class Question:
     args_json: bytes
     touches: tuple[Touch, ...]  # not yet resolved
     warnings: tuple[str, ...] = ()
+    given: Mapping[str, Json] = field(default_factory=dict)  # the arguments as given, in our names
     judged: Judged | None = None  # the last judgement of it
 
 
@@ -40,6 +42,7 @@ class Judged:
     rules: tuple[str, ...]
     fields: dict[str, Json] | None = None  # touches and verdict as the journal is told them, once it was
     started: Any = None  # the whole `tool.started` of a call that adds nothing of its own
+    skill: object = None  # the active skill of the run at that time
 
 
 @dataclass(slots=True)
@@ -69,11 +72,17 @@ class Step:
     timer: asyncio.TimerHandle | None = None
     expired: bool = False
     held: frozenset[str] = frozenset()
+    diff: str | None = None  # what a person is shown of changes that were found by running
 
     @property
     def name(self) -> str:
         """The tool's name, or what the caller took for one."""
         return self.tool.name if self.tool is not None else str(self.call.tool)
+
+    @property
+    def given(self) -> dict[str, Json]:
+        """The arguments as given, in our names."""
+        return dict(self.question.given if self.question is not None else self.call.args)
 
 
 class Rest:
@@ -157,7 +166,7 @@ def denial(step: Step) -> Problem:
     against = [item for item in verdict.findings if item.decision is Decision.DENY] or [finding]
     next_call, why = None, f"Denied: {finding.why}."
     if finding.rule == "builtin.confirm":
-        next_call = {"tool": step.name, "args": {**dict(step.call.args), "confirm": True}}
+        next_call = {"tool": step.name, "args": {**step.given, "confirm": True}}
     elif finding.rule == "confine.roots" and step.outside is not None:
         why = f"Denied: {step.outside.message}"
         next_call = _relative(step, finding.touch)
@@ -176,13 +185,21 @@ def denial(step: Step) -> Problem:
     )
 
 
+def refusal(verdict: Verdict, touch: Touch) -> Problem:
+    """The problem of something met on the way that is not plainly allowed: nobody can be asked in the middle."""
+    finding = verdict.deciding
+    code = Code(finding.code) if finding.decision is Decision.DENY else Code.POLICY_DENIED
+    why = f"Denied on the way: {touch.shown}: {finding.why}."
+    return Problem(code, why, rule=finding.rule, where=finding.where)
+
+
 def _relative(step: Step, touch: int) -> dict[str, Any] | None:
     """The same call with a path relative to the workspace, where that is all that is wrong."""
     assert step.outside is not None
     relative, target = step.outside.details.get("relative"), step.touches[touch].target
     if relative is None:
         return None
-    args = {name: relative if value == target else value for name, value in step.call.args.items()}
+    args = {name: relative if value == target else value for name, value in step.given.items()}
     return {"tool": step.name, "args": args}
 
 
@@ -215,15 +232,4 @@ def effect_of(step: Step) -> str:
 def adapted(tool: Tool, call: Call) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Arguments of another version in the form of ours; UNSUPPORTED_VERSION where there is no way."""
     assert call.version is not None
-    asked, ours = call.version.split(".")[0], tool.version.split(".")[0]
-    if asked == ours:
-        return dict(call.args), ()
-    adapter = tool.adapters.get(int(asked)) if asked.isdigit() else None
-    if adapter is None:
-        spoken = [tool.version, *(f"{major}.x" for major in sorted(tool.adapters))]
-        raise Problem(
-            Code.UNSUPPORTED_VERSION,
-            f"{tool.name} {call.version} is not spoken here; spoken: {', '.join(spoken)}.",
-            spoken=spoken,
-        )
-    return adapter(dict(call.args)), (f"arguments of version {call.version} were adapted to {tool.version}",)
+    return adapt(tool.name, call.version, tool.version, tool.adapters, call.args)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from handrail.errors import Code
+from handrail.errors import Code, Problem
 from handrail.gates import asking, record
 from handrail.gates.step import Judged, Step
-from handrail.words import Outcome
+from handrail.words import Json, Outcome
 
 if TYPE_CHECKING:
     from handrail.kernel import Parts
@@ -21,14 +22,20 @@ BROKEN = frozenset({Code.TIMEOUT, Code.IO_ERROR, Code.UPSTREAM_ERROR, Code.INTER
 class Writer:
     """Appends the events of calls; durability is the kernel's to ask for."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, confinement: Callable[[Step], Mapping[str, Json] | None]) -> None:
         self._parts, self._journal, self._limits = parts, parts.journal, parts.limits
+        self._confinement = confinement
         self._finisher = parts.finisher
 
     def start(self, step: Step) -> None:
         """Append `tool.started`; it is in the file after the next flush."""
         step.started = True
-        self._journal.append("tool.started", step.id, self._start(step))
+        try:
+            fields = self._start(step)
+        except Problem:  # no sandbox fits: nothing was started
+            step.started = False
+            raise
+        self._journal.append("tool.started", step.id, fields)
 
     def end(self, kind: str, step: Step, outcome: Outcome, effect: str) -> None:
         """Write down how a call ended, and count what it used."""
@@ -72,6 +79,9 @@ class Writer:
             fields["grant"] = step.grant.id
         if call.parent is not None:
             fields["parent"] = call.parent
+        if call.dialect != "native":
+            fields["dialect"] = call.dialect
+            fields["asked"] = self._finisher.args({"tool": call.tool, "args": call.args})
         if call.id:
             fields["given_id"] = True
         if call.idempotency_key is not None:
@@ -82,6 +92,8 @@ class Writer:
     def _told(self, step: Step, judged: Judged) -> dict[str, Any]:
         """Touches and verdict, hidden where they must be; made once for equal calls."""
         fields = record.verdict_fields(step.touches, judged.verdict, self._parts.policy_digest)
+        if step.started:  # a call that was denied gets no sandbox, and its record must not depend on one
+            fields["sandbox"] = self._confinement(step)
         hidden = self._finisher.hidden(fields)
         judged.fields = {name: orjson.Fragment(orjson.dumps(value)) for name, value in hidden.items()}
         return judged.fields
@@ -107,6 +119,7 @@ class Writer:
             limits.repeats.progress()
         else:
             limits.repeats.ended((step.name, step.args_json), hash(outcome.content))
-        broken = outcome.error is not None and outcome.error.code in BROKEN
+        # A host that does not answer has a breaker of its own: the tool works for all the others.
+        broken = outcome.error is not None and outcome.error.code in BROKEN and "host" not in outcome.error.details
         if broken or limits.watched:
             limits.ended(step.name, not broken, self._parts.clock.monotonic())

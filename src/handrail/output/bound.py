@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from handrail.words import noun
+
 Keep = Literal["head", "tail", "middle"]
 
 # Below this there is no room for two ends and the line between them.
@@ -12,7 +14,7 @@ _LEAST_MIDDLE_BYTES = 256
 _GAP_BYTES = 64
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Bounds:
     """How much of a text is shown."""
 
@@ -21,7 +23,7 @@ class Bounds:
     max_line_chars: int = 2000
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Cut:
     """What is left of a text that did not fit: `shown` of its `total` lines or bytes, as `by` says."""
 

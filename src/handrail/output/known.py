@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 from handrail.output.patterns import MARK
+from handrail.words import noun
 
 Span = tuple[int, int]
 
@@ -75,7 +76,7 @@ def _is_secret(value: str) -> bool:
     return not re.match(r"(?:~|\.{1,2})?/(?:[\w.@+-]+/)+[\w.@+-]+$|/[\w.-]+$|[A-Za-z]:\\|https?://", value)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class _Form:
     """One spelling of a known value; a wrapped one may be broken over lines at any place."""
 

@@ -38,8 +38,9 @@ _EXPRESSION = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)*[.!
 _CODE_START = re.compile(rb"([A-Za-z_][A-Za-z_.:]{3,})[\[(]")
 _TEXT_WORD = re.compile(rb"[\"'(]?(?:[A-Za-z]+(?:['-][A-Za-z]+)*|[0-9]+)[\"'),.;:!?]*")
 _KEY_BEFORE = re.compile(rb"[ \t]*(?:export[ \t]+|-[ \t]+)?[\"']?[\w.-]+[\"']?(?:=|:[ \t]*)")
-# A word that is neither an escape (`\n`) nor percent-encoded (`%3D`).
-_WORD_BEFORE = re.compile(rb"(?<!%)(?<!%[0-9A-Fa-f])[0-9A-Za-z+/_-](?<!\\[nrt])\Z")
+# A word that is neither an escape (`\n`) nor percent-encoded (`%3D`). Signs do not count: a token follows them in
+# paths, in the lines of a diff and in names that were put together.
+_WORD_BEFORE = re.compile(rb"(?<!%)(?<!%[0-9A-Fa-f])[0-9A-Za-z](?<!\\[nrt])\Z")
 _SHORT_PREFIX = 4
 _BODY = re.compile(
     rb"""(?:\\[rnt]|[\s"'+,>|#\\]){0,64}(?:[0-9A-Za-z+/=]{16}|[A-Z][A-Za-z-]{3,20}:|[0-9A-Za-z+/=-]{0,21}\Z)"""

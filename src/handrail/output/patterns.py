@@ -5,8 +5,9 @@ backreferences or lookaround (a match must not depend on what stands around it, 
 whole hides); never a line break or `*` outside the secret; a keyword starts at most `lead` after the match does.
 """
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from handrail.words import noun
 
 MARK: Final = "***REDACTED***"
 LEAD: Final = 80
@@ -14,7 +15,7 @@ LEAD: Final = 80
 Shape = Literal["token", "quoted", "bare", "env", "bearer", "basic", "url"]
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class SecretKind:
     """One kind of secret: where it may be (`keywords`), what it looks like, and how to tell a lookalike (`shape`)."""
 

@@ -14,7 +14,7 @@ from handrail.output.engines import (
     database_fingerprint,
     has_hyperscan,
 )
-from handrail.output.known import KnownValues, Span, known_values, secret_name
+from handrail.output.known import MIN_LENGTH, KnownValues, Span, known_values, secret_name
 from handrail.output.patterns import KINDS, MARK, SecretKind
 
 __all__ = [
@@ -52,14 +52,23 @@ class Redactor:
         engine: Literal["auto", "fast", "plain"] = "auto",
     ) -> None:
         """Take the fast engine when asked, or when its database is given and hyperscan is there."""
-        self._known = KnownValues(frozenset(known))
         self._confirmer = Confirmer(kinds)
-        self._engine: Engine
-        if engine == "fast" or (engine == "auto" and database is not None and has_hyperscan()):
-            self._engine = FastEngine(kinds, self._known, database)
-        else:
-            self._engine = PlainEngine(kinds, self._known)
-        self._quiet = self._engine.quiet
+        fast = engine == "fast" or (engine == "auto" and database is not None and has_hyperscan())
+        self._kinds, self._database, self._fast = kinds, database, fast
+        self._know(frozenset(known))
+
+    def learn(self, values: Iterable[str]) -> None:
+        """Hide further values from now on; those too short to be told from other text are left out."""
+        known = self._known.values | {value for value in values if len(value) >= MIN_LENGTH}
+        if known != self._known.values:
+            self._know(known)
+
+    def _know(self, values: frozenset[str]) -> None:
+        known = KnownValues(values)
+        engine: Engine = (
+            FastEngine(self._kinds, known, self._database) if self._fast else PlainEngine(self._kinds, known)
+        )
+        self._known, self._engine, self._quiet = known, engine, engine.quiet
 
     def clean(self, text: str) -> bool:
         """Tell whether nothing in `text` needs hiding."""
@@ -152,6 +161,13 @@ class RedactingStream:
         """Return the rest."""
         text, shown = self._text, self._shown
         self._text, self._shown = "", 0
+        return _render(text, self._redactor.spans(text), shown, len(text))
+
+    def flush(self) -> str:
+        """Return what is not settled, too, as if nothing followed; what comes later is still seen together with it."""
+        text, shown = self._text, self._shown
+        self._text = text[-CONTEXT:]
+        self._shown = len(self._text)
         return _render(text, self._redactor.spans(text), shown, len(text))
 
     def _take(self, text: str) -> str:

@@ -1,6 +1,7 @@
 """`decide(touches, world) -> Verdict`: pure, one file per source.
 
-builtin, confine, enablement, skills   deny, and only deny
+builtin, confine, enablement, skills,
+programs (forbidden commands)          deny, and only deny
 rules                                  the operator's: the strictest that matches
 defaults                               only where no rule matches
 grants                                 lift ask, never deny
@@ -11,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from handrail.policy import builtin, confine, defaults, enablement, grants, rules, skills
-from handrail.policy.world import ALLOW, ASK, DENY, MOVE, READ, WRITE, ToolFacts, World
-from handrail.words import Exclusion, Finding, Touch, Verdict
+from handrail.policy import builtin, confine, defaults, enablement, grants, programs, rules, skills
+from handrail.policy.world import ALLOW, ASK, DENY, MOVE, READ, RUN, WRITE, ToolFacts, World
+from handrail.words import Exclusion, Finding, Place, PlaceKind, Touch, Verdict
 
 __all__ = ["ToolFacts", "World", "as_judged", "decide"]
 
@@ -37,7 +38,8 @@ def decide(touches: Sequence[Touch], world: World) -> Verdict:
     return Verdict(
         decision=decision,
         findings=tuple(found),
-        excluded=tuple(_excluded(touches, world)),
+        excluded=tuple(dict.fromkeys(_excluded(touches, world))),
+        locked=_locked(touches, world),
         scope=grants.widest(touches, world),
         grant=grant.id if grant is not None else None,
     )
@@ -47,6 +49,7 @@ def _findings(touch: Touch, world: World, *, bulk: bool) -> list[Finding]:
     """All that is said of one touch: denials of the fixed sources and rules, or else the default."""
     found = [
         *builtin.findings(touch, world),
+        *(programs.findings(touch) if touch.kind is RUN else ()),
         *confine.findings(touch, world),
         *enablement.findings(world),
         *skills.findings(touch, world),
@@ -87,6 +90,16 @@ def _excluded(touches: Sequence[Touch], world: World) -> Iterator[Exclusion]:
             yield from builtin.exclusions(touch, world)
             yield from rules.exclusions(touch, world)
             yield from _protected(touch, world)
+    if any(touch.kind is RUN for touch in touches):
+        yield from programs.hidden(world)
+        for root in world.roots:
+            yield from _protected(Touch(READ, "", deep=True, place=Place(root, "", PlaceKind.DIRECTORY)), world)
+
+
+def _locked(touches: Sequence[Touch], world: World) -> tuple[Exclusion, ...]:
+    if not any(touch.kind is RUN for touch in touches):
+        return ()
+    return tuple(dict.fromkeys(programs.locked(world)))
 
 
 def _protected(touch: Touch, world: World) -> Iterator[Exclusion]:

@@ -21,8 +21,8 @@ def findings(touch: Touch, world: World) -> Iterator[Finding]:
             yield Finding("confine", "confine.read-only-root", DENY, why, code="PATH_OUTSIDE_ROOTS")
     elif touch.kind is REACH and not any(host_matches(pattern, touch.target) for pattern in world.allowed_hosts):
         allowed = ", ".join(world.allowed_hosts) or "none"
-        where = world.origins.get("http.allowed_hosts", "")
-        why = f"{touch.target} is not an allowed host (allowed: {allowed})"
+        where = world.origins.get(world.hosts_setting, "")
+        why = f"{touch.target} is not in {world.hosts_setting} (allowed: {allowed})"
         yield Finding("confine", "confine.hosts", DENY, why, where, code="HOST_NOT_ALLOWED")
 
 

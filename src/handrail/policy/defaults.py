@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from handrail.policy import skills
 from handrail.policy.patterns import protects
-from handrail.policy.world import ALLOW, ASK, DELETE, DENY, REACH, READ, USE, WRITE, World
+from handrail.policy.world import ALLOW, ASK, DELETE, DENY, REACH, READ, RUN, USE, WRITE, World
 from handrail.words import Decision, Finding, How, PlaceKind, Risk, Touch
 
 # Files that make programs run outside any sandbox: editors, forges, shells, agents.
@@ -34,6 +35,8 @@ RUNS_PROGRAMS = (
     ".agents/skills",
 )
 
+OWN_JOBS = frozenset({"job_list", "job_read", "job_stop"})
+
 
 def finding(touch: Touch, world: World, *, bulk: bool) -> Finding:
     """The default for one touch: the strictest that applies."""
@@ -42,10 +45,18 @@ def finding(touch: Touch, world: World, *, bulk: bool) -> Finding:
             why, where = f"{touch.shown} is protected ({pattern})", world.origins.get("workspace.protected", "")
             return Finding("defaults", "defaults.protected", DENY, why, where, code="PATH_PROTECTED")
         return _file(touch, world, bulk=bulk)
+    if touch.kind is RUN:
+        from handrail.policy import programs
+
+        return programs.default(touch, world)
     if touch.kind is REACH and not touch.unsafe:
         return _says("allowed-host", ALLOW, "reading from an allowed host")
+    if touch.how is How.LOAD and (more := skills.opened(touch, world)):
+        return _says("opens-tools", ASK, more)
     if touch.kind is USE and world.tool.risk is Risk.LOW:
         return _says("low-risk", ALLOW, "a low-risk tool")
+    if touch.kind is USE and world.tool.name in OWN_JOBS:
+        return _says("own-jobs", ALLOW, "reading or ending what this run started")
     return _says("asks", ASK, f"{touch.kind} asks unless a rule allows it")
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from handrail.policy.patterns import path_matches
 from handrail.policy.world import DELETE, RUN, World
-from handrail.words import Grant, Scope, Touch
+from handrail.words import Grant, How, Scope, Touch
 
+LOAD = How.LOAD
 # Neither a run nor a session grant is ever offered for these.
 ONLY_ONCE = (RUN, DELETE)
 
@@ -33,7 +34,7 @@ def covers(grant: Grant, touches: Sequence[Touch], world: World) -> bool:
 def widest(touches: Sequence[Touch], world: World) -> Scope:
     """The widest scope that may be granted for a call."""
     for touch in touches:
-        if touch.kind in ONLY_ONCE and not _moved(touch):
+        if (touch.kind in ONLY_ONCE and not _moved(touch)) or touch.how is LOAD:
             return min(Scope.CALL, world.max_scope)
     return world.max_scope
 

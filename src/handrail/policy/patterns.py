@@ -259,6 +259,8 @@ def _named_port(text: str) -> tuple[str, str] | None:
 
 
 def _host(name: str) -> str:
+    if not name.isascii():
+        return _international(name)
     name = name.strip("[]").rstrip(".").lower()
     if ":" not in name:
         return name
@@ -269,6 +271,17 @@ def _host(name: str) -> str:
     except AddressValueError:
         return name
     return str(address.ipv4_mapped or address)
+
+
+def _international(name: str) -> str:
+    """Give a name as it is looked up, so that a rule may spell it as people do."""
+    from handrail.urls import canonical_host
+
+    wild, plain = ("*.", name[2:]) if name.startswith("*.") else ("", name)
+    try:
+        return wild + canonical_host(plain)
+    except ValueError:
+        return name
 
 
 def words_match(pattern: str, words: Sequence[str], *, prefix: bool = False) -> bool:

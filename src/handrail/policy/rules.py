@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from handrail.errors import SettingsFault
 from handrail.policy.patterns import (
@@ -16,7 +15,7 @@ from handrail.policy.patterns import (
     words_match,
 )
 from handrail.policy.world import ALLOW, DELETE, MOVE, REACH, READ, RUN, WRITE, World
-from handrail.words import Decision, Exclusion, Finding, Touch, TouchKind
+from handrail.words import Decision, Exclusion, Finding, Touch, TouchKind, noun
 
 FILE_KINDS = (READ, WRITE, DELETE)
 # What a rule's `touch` stands for. Tuples, because members are found in them by identity, without hashing.
@@ -34,7 +33,7 @@ _CODES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Rule:
     """One rule of the operator: all given fields must match."""
 
@@ -120,6 +119,8 @@ def reaches(rule: Rule, touch: Touch) -> bool:
     if touch.kind is REACH:
         return host_matches(target, touch.target, any_port=restricts)
     if touch.kind is RUN:
+        if touch.doubt and not restricts:
+            return False  # the words are not all that would run
         return words_match(target, touch.words or (touch.target.split() if restricts else ()), prefix=restricts)
     return path_matches(target, touch.target)
 

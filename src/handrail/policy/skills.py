@@ -10,10 +10,26 @@ from handrail.words import Finding, Touch
 ALWAYS = frozenset({"list_skills", "load_skill", "display"})
 
 
+def opened(touch: Touch, world: World) -> str:
+    """Say what loading a skill would open beyond the active one; empty where it opens nothing."""
+    now, then = world.skill_tools, touch.skill
+    if now is None or then is None or not then.digest:
+        return ""  # nothing is narrowed yet, or there is nothing to load
+    if then.tools is None:
+        return f"loading {then.id} would lift what the active skill {world.skill_name} narrows"
+    more = sorted(then.tools - now - ALWAYS)
+    if not more:
+        return ""
+    names = ", ".join(more[:10]) + (" …" if len(more) > 10 else "")
+    return f"loading {then.id} would open {names}, which the active skill {world.skill_name} does not allow"
+
+
 def findings(touch: Touch, world: World) -> Iterator[Finding]:
     """Denials of what the active skill or the call's own `permissions` leave out."""
-    if world.skill_tools is not None and world.tool.name not in world.skill_tools | ALWAYS:
-        why = f"the active skill {world.skill_name} does not list {world.tool.name} in its allowed-tools"
+    tool, allowed = world.tool, world.skill_tools
+    # What serves people, such as undo, is no model's to call, so no skill's to leave out.
+    if allowed is not None and tool.name not in allowed | ALWAYS and not tool.internal:
+        why = f"the active skill {world.skill_name} does not list {tool.name} in its allowed-tools"
         yield Finding("skills", "skills.allowed-tools", DENY, why)
     if world.permissions is not None and touch.kind is not USE and touch.kind not in world.permissions:
         why = f"the call limits itself to {', '.join(sorted(world.permissions)) or 'nothing'}, without {touch.kind}"

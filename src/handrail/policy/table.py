@@ -10,13 +10,13 @@ code = "PATH_PROTECTED"         # optional: the code the call would fail with
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from handrail.errors import Code, Problem, SettingsFault
+from handrail.spelling import nearest
 from handrail.words import Decision, Json, Verdict
 
 Explain = Callable[[str, Mapping[str, Json]], Verdict]
@@ -142,5 +142,5 @@ def _places(text: str, name: str, count: int) -> list[str]:
 
 
 def _near(name: str, known: Sequence[str] | Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(name, list(known), 1, 0.5)
+    near = nearest(name, list(known), 1, 0.5)
     return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(list(known)[:8])}"

@@ -46,6 +46,7 @@ class World:
         str, ...
     ] = ()  # absolute files that settings were read from: tools may read them, never write
     allowed_hosts: tuple[str, ...] = ()
+    hosts_setting: str = "http.allowed_hosts"  # where they are set
     mode: Mode = Mode.INTERACTIVE
     skill_name: str | None = None
     skill_tools: frozenset[str] | None = None  # None: no skill is active
@@ -58,4 +59,6 @@ class World:
     max_scope: Scope = Scope.RUN
     max_undo_bytes: int = 32 * 1024 * 1024
     bulk_files: int = 20
+    confined: bool = True  # programs run in a sandbox
+    reviewed: bool = False  # and what they change is judged before it is kept
     origins: Mapping[str, str] = field(default_factory=dict)  # setting -> "handrail.toml:3"

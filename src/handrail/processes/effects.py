@@ -8,6 +8,7 @@ import stat
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
+from handrail.processes.text import legible
 from handrail.words import Change, Place, PlaceKind, Root, noun
 from handrail.workspace.access import READ, Access
 from handrail.workspace.beneath import FOLDER
@@ -77,8 +78,8 @@ class Watch:
     def changes(self, before: Look, after: Look) -> tuple[list[Change], list[str]]:
         """What was created, changed or removed between two looks, and what could not be told."""
         if before.trees is None or after.trees is None:
-            text = f"which files were changed was not observed: there are more than {MOST_ENTRIES} in the write roots"
-            return [], [text]
+            bounds = f"more than {MOST_ENTRIES} of them, or folders more than {_DEEPEST} deep"
+            return [], [f"which files were changed was not observed: there are {bounds} in the write roots"]
         found: list[Change] = []
         room = [_HASHED_ALL]
         for root, old, new in zip(self._roots, before.trees, after.trees, strict=True):
@@ -132,14 +133,15 @@ class Watch:
 
     def _between(self, root: Root, old: Tree, new: Tree, room: list[int]) -> Iterator[Change]:
         for path in sorted((path for path in old if path not in new), reverse=True):
-            yield Change(root.shown(path), _op("delete", "rmdir", old[path]), self._known.get(old[path]), kept=False)
+            op = _op("delete", "rmdir", old[path])
+            yield Change(legible(root.shown(path)), op, self._known.get(old[path]), kept=False)
         for path in sorted(path for path, identity in new.items() if old.get(path) != identity):
             yield from self._changed(root, path, old.get(path), new[path], room)
 
     def _changed(
         self, root: Root, path: str, before: Identity | None, now: Identity, room: list[int]
     ) -> Iterator[Change]:
-        shown = root.shown(path)
+        shown = legible(root.shown(path))
         if before is not None and stat.S_IFMT(before[0]) != stat.S_IFMT(now[0]):
             yield Change(shown, _op("delete", "rmdir", before), self._known.get(before), kept=False)
             before = None

@@ -90,7 +90,8 @@ class Host:
     def plan(self, verdict: Verdict, program: Program | None = None) -> Plan:
         """The confinement of a call's programs."""
         terms = self.terms
-        plan = plan_of(verdict, self.roots, hosts=terms.hosts, review=terms.review, bounds=terms.bounds)
+        roots = (*self.roots, Root("run:sandbox", self.scratch, writable=True))  # of programs alone: no tool reaches it
+        plan = plan_of(verdict, roots, hosts=terms.hosts, review=terms.review, bounds=terms.bounds)
         if program is None or not program.reads:
             return plan
         more = tuple(place.absolute for place in program.reads)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +13,10 @@ from handrail.errors import Code, Problem
 from handrail.ports import JobOutput, JobState, Program, Work
 from handrail.processes.host import Host
 from handrail.processes.pipes import Feeder, Reader, pipe
+from handrail.processes.planted import Guard
 from handrail.processes.ring import Ring
-from handrail.processes.running import DRAIN_SECONDS, FLOOD_BYTES, GRACE_SECONDS, Tree, to_its_end
-from handrail.processes.sink import Decoded
+from handrail.processes.running import DRAIN_SECONDS, FLOOD_BYTES, GRACE_SECONDS, Tree, look, to_its_end
+from handrail.processes.sink import Decoded, Hidden
 from handrail.sandbox.launching import Child, Ended
 
 IDLE_SECONDS = 0.2  # after this what has no line end yet is shown, too: a prompt waits for an answer
@@ -26,7 +28,7 @@ class Output:
     """What a job writes: redacted as a stream, kept in a ring on disk."""
 
     def __init__(self, host: Host) -> None:
-        self._decoded, self._secrets = Decoded(), host.redactor.stream()
+        self._decoded, self._secrets = Decoded(), Hidden(host.redactor)
         self.ring = Ring(host.aside)
         self.raw = 0
 
@@ -39,9 +41,11 @@ class Output:
         """Show what has no line end yet; what comes later is still redacted together with it."""
         self.ring.write(self._secrets.flush())
 
-    def finish(self) -> None:
-        """Take the end."""
+    def finish(self, notices: Sequence[str] = ()) -> None:
+        """Take the end, and what is to be said of the job."""
         self.ring.write(self._secrets.feed(self._decoded.feed(b"", final=True)) + self._secrets.finish())
+        for notice in notices:
+            self.ring.write(f"\n[{notice}]\n")
 
 
 @dataclass(slots=True)
@@ -95,9 +99,10 @@ class Jobs:
                 next_call={"tool": "job_stop", "args": {"job": running[0]}},
                 jobs=running,
             )
+        guard = Guard(self._host, work, await look(self._host))
         job = await self._started(work, program)
         self._jobs[job.name] = job
-        job.task = asyncio.ensure_future(self._attend(job, work))
+        job.task = asyncio.ensure_future(self._attend(job, work, guard))
         self._forget()
         return job.state()
 
@@ -113,11 +118,7 @@ class Jobs:
     async def write(self, name: str, data: bytes, close: bool) -> JobState:
         """Send input to a job."""
         job = self._find(name)
-        sent = 0
-        if data and job.feeder.open:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(INPUT_SECONDS):
-                    sent = await job.feeder.send(data)
+        sent = await job.feeder.send(data, INPUT_SECONDS)
         if sent < len(data):
             why = "it has ended" if job.ended is not None else "it does not read its input, or has closed it"
             raise Problem(Code.IO_ERROR, f"{name} took {sent} of {len(data)} bytes: {why}.", job=name, sent=sent)
@@ -164,7 +165,7 @@ class Jobs:
             feeding.add_done_callback(_looked_at)
         return Job(name, program.argv, host.clock.now(), child, Tree(child), output, reader, feeder, news, flooded)
 
-    async def _attend(self, job: Job, work: Work) -> None:
+    async def _attend(self, job: Job, work: Work, guard: Guard) -> None:
         """See a job through: its end, its last output; a flood ends it."""
         async with contextlib.AsyncExitStack() as stack:
             if job.child.listener is not None and self._host.serve is not None:
@@ -178,7 +179,7 @@ class Jobs:
                 await asyncio.wait((job.reader.ended,), timeout=DRAIN_SECONDS)
             job.feeder.close()
             await job.reader.stop()
-            job.output.finish()
+            job.output.finish(await guard.after())
             job.ended = ended
             job.news.set()
 

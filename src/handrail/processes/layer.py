@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator, Sequence
 
 from handrail.errors import Code, Problem
+from handrail.processes.text import legible
 from handrail.words import Place, PlaceKind, Root, noun
 from handrail.workspace.access import READ, Access
 from handrail.workspace.beneath import FOLDER
@@ -69,6 +70,8 @@ class Layer:
         for name in names:
             self._count()
             path = base + name
+            if legible(name) != name:
+                raise _cannot(f"{legible(root.shown(path))} has signs in its name that no tool takes")
             seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
             kind = stat.S_IFMT(seen.st_mode)
             if kind == stat.S_IFCHR and seen.st_rdev == 0:

@@ -127,6 +127,7 @@ class Feeder:
         self._fd = fd
         self._loop = asyncio.get_running_loop()
         self._lock = asyncio.Lock()
+        self._waiting: asyncio.Future[None] | None = None
         os.set_blocking(fd, False)
 
     @property
@@ -134,21 +135,22 @@ class Feeder:
         """Whether more can be sent."""
         return self._fd >= 0
 
-    async def send(self, data: bytes) -> int:
-        """Send bytes; how many were taken before the program closed its input."""
+    async def send(self, data: bytes, wait_seconds: float | None = None) -> int:
+        """Send bytes; how many were taken before the program closed its input or the time was over."""
         view, sent = memoryview(data), 0
-        async with self._lock:
-            while self._fd >= 0 and sent < len(data):
-                try:
-                    sent += os.write(self._fd, view[sent : sent + PART])
-                except BlockingIOError:
-                    await self._writable()
-                except OSError:  # the program closed it
-                    self.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_seconds), self._lock:
+                while self._fd >= 0 and sent < len(data):
+                    try:
+                        sent += os.write(self._fd, view[sent : sent + PART])
+                    except BlockingIOError:
+                        await self._writable()
+                    except OSError:  # the program closed it
+                        self.close()
         return sent
 
     async def _writable(self) -> None:
-        ready = self._loop.create_future()
+        ready = self._waiting = self._loop.create_future()
         self._loop.add_writer(self._fd, _set, ready)
         try:
             await ready
@@ -162,6 +164,8 @@ class Feeder:
             self._loop.remove_writer(self._fd)
             os.close(self._fd)
             self._fd = -1
+            if self._waiting is not None:
+                _set(self._waiting)
 
 
 def _set(ready: asyncio.Future[None]) -> None:

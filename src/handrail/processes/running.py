@@ -16,6 +16,7 @@ from handrail.ports import Captured, Finished, Program, Work
 from handrail.processes.effects import Look
 from handrail.processes.host import Host
 from handrail.processes.pipes import PART, Feeder, Reader, pipe
+from handrail.processes.planted import Guard
 from handrail.processes.sink import Sink
 from handrail.processes.text import Room
 from handrail.sandbox.launching import Child, Ended
@@ -151,6 +152,7 @@ class Running:
     async def run(self) -> Finished:
         """Run it to its end; when cancelled, end its tree and tell what it changed first."""
         before = Look(()) if self._host.terms.review else await look(self._host)
+        guard = Guard(self._host, self._work, before)
         began = time.monotonic()
         child = await self._streams.start(self._host, self._work, self._program)
         tree = Tree(child)
@@ -158,12 +160,12 @@ class Running:
             async with self._network(child):
                 ended = await self._ended(tree)
         except BaseException:
-            await to_its_end(self._abandoned(child, tree, before))
+            await to_its_end(self._abandoned(child, tree, before, guard))
             raise
         seconds = time.monotonic() - began
         await self._streams.stop()
         if not self._host.terms.review:
-            await self._told(before)
+            await self._told(before, guard)
             return self._finished(ended, seconds)
         try:
             return await self._reviewed(child, self._finished(ended, seconds))
@@ -204,7 +206,7 @@ class Running:
         self._timed_out = not done
         return await tree.end(GRACE_SECONDS if self._timed_out else 0.0)
 
-    async def _abandoned(self, child: Child, tree: Tree, before: Look) -> None:
+    async def _abandoned(self, child: Child, tree: Tree, before: Look, guard: Guard) -> None:
         await tree.end(0.0)
         await self._streams.stop()
         for sink in (self._streams.stdout, self._streams.stderr):
@@ -212,13 +214,15 @@ class Running:
         if self._host.terms.review:
             child.discard()
         else:
-            await self._told(before)
+            await self._told(before, guard)
 
-    async def _told(self, before: Look) -> None:
-        """Record what changed while the program ran."""
+    async def _told(self, before: Look, guard: Guard) -> None:
+        """Record what changed while the program ran, and take back what no program may make."""
         changes, warnings = await observed(self._host, self._work, before)
         self._changed = tuple(dict.fromkeys(change.path for change in changes))
         self._warnings += warnings
+        if changes or warnings:
+            self._warnings += await guard.after()
 
     def _finished(self, ended: Ended, seconds: float) -> Finished:
         streams = self._streams

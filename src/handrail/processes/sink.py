@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from codecs import getincrementaldecoder
 from collections import deque
+from collections.abc import Iterator
 
 from handrail.errors import Problem
 from handrail.output.redact import Redactor
@@ -12,6 +14,7 @@ from handrail.processes.text import Kept, Room, plain, show
 from handrail.words import Ref
 
 _Decoder = getincrementaldecoder("utf-8")
+_WITHIN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # what a terminal would not show
 
 
 class Decoded:
@@ -33,6 +36,43 @@ class Decoded:
             return self._decoder.decode(data, final)
 
 
+class Hidden:
+    """Hides the secrets of a stream, also those that show only once control sequences within them are gone."""
+
+    __slots__ = ("_redactor", "_stream")
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor, self._stream = redactor, redactor.stream()
+
+    def feed(self, text: str) -> str:
+        """Take more text; give what can be shown by now."""
+        return self._bare(self._stream.feed(text))
+
+    def flush(self) -> str:
+        """Give what is not settled, too; what comes later is still seen together with it."""
+        return self._bare(self._stream.flush())
+
+    def finish(self) -> str:
+        """Give the rest."""
+        return self._bare(self._stream.finish())
+
+    def _bare(self, text: str) -> str:
+        if _WITHIN.search(text) is None:
+            return text
+        return "".join([f"{self._line(line)}{end}" for line, end in _lines(text)])
+
+    def _line(self, line: str) -> str:
+        """A line as it came; without its sequences where a secret is then to be seen in it, and that hidden."""
+        bare = plain(line)
+        return line if bare == line or self._redactor.clean(bare) else self._redactor.text(bare)
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    *whole, last = text.split("\n")
+    yield from ((line, "\n") for line in whole)
+    yield last, ""
+
+
 class Sink:
     """Takes a stream's bytes; `finish` ends it and `captured` tells what is shown. Memory stays bounded."""
 
@@ -43,7 +83,7 @@ class Sink:
 
     def __init__(self, redactor: Redactor, spill: Spill, name: str, keep: int) -> None:
         """Keep `keep` characters of each end in memory."""
-        self._decoded, self._secrets = Decoded(), redactor.stream()
+        self._decoded, self._secrets = Decoded(), Hidden(redactor)
         self._spill, self._name, self._keep = spill, name, keep
         self._head: list[str] = []
         self._head_left = keep

@@ -16,6 +16,7 @@ _SEQUENCE = re.compile(
 )
 _OVERSTRUCK = re.compile(r"[^\n\x08]\x08")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_ODD = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _NOTICE = 400  # bytes that the line between head and tail may take
 _LEAST_LINE = 80
 
@@ -46,6 +47,17 @@ class Shown:
 
     text: str
     cut: bool
+
+
+def legible(name: str) -> str:
+    """A file name that cannot be taken for anything else: one line, all of it to be seen, valid text."""
+    return _ODD.sub(_escaped, name) if not name.isascii() or not name.isprintable() else name
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    # A byte that is no UTF-8 stands as a lone surrogate.
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
 
 
 def plain(text: str) -> str:

@@ -101,12 +101,18 @@ class _Line:
         for path, how in sorted(chosen.items(), key=lambda item: (item[0].count("/"), item[0])):
             yield from (how, path, path)
 
+    def _again(self, hidden: str) -> Iterator[str]:
+        """The plan's roots below a hidden folder, at their places."""
+        for path in sorted((*self._plan.read, *self._plan.write)):
+            if path.startswith(f"{hidden}/"):
+                yield from ("--bind" if path in self._plan.write else "--ro-bind", path, path)
+
     def _masks(self, next_data: int) -> Iterator[str]:
         for path, how in self._found.paths:
             if how != HIDE:
                 yield from ("--ro-bind" if how == LOCK else "--bind", path, path)
             elif os.path.isdir(path):
-                yield from ("--perms", "0555", "--tmpfs", path, "--remount-ro", path)
+                yield from ("--perms", "0555", "--tmpfs", path, *self._again(path), "--remount-ro", path)
             else:
                 yield from ("--perms", "0000", "--ro-bind-data", str(next_data + self.hidden_files), path)
                 self.hidden_files += 1

@@ -74,7 +74,7 @@ def _look_below(root: Root, plan: Plan, found: dict[str, str], room: int) -> int
         judged = {name: _judged(name, kind, start + name, rules, held) for name, kind in look.suspects}
         for name, how in judged.items():
             if how is not None:
-                _add(above, start + name, how, found)
+                _add(above, start + name, how, found, by_name=how == HIDE and rules.hidden(name, name))
         waiting += [
             (start + name, held or judged.get(name) == LOCK) for name in look.folders if judged.get(name) != HIDE
         ]
@@ -93,9 +93,10 @@ def _looked(above: str, folder: str, rules: _Rules, found: dict[str, str]) -> Lo
         return None
 
 
-def _add(above: str, path: str, how: str, found: dict[str, str]) -> None:
+def _add(above: str, path: str, how: str, found: dict[str, str], *, by_name: bool) -> None:
     whole = f"{above}/{path}"
-    if how == LOCK:
+    # What is hidden by its name alone stays hidden wherever a folder above it is moved.
+    if how == LOCK or (how == HIDE and not by_name):
         _pin_above(above, path, found)
     if _STRENGTH[how] >= _STRENGTH.get(found.get(whole, PIN), 0):
         found[whole] = how
@@ -126,7 +127,7 @@ def _rules(excluded: tuple[Exclusion, ...], locked: tuple[Exclusion, ...], root:
 
 
 def _pin_above(above: str, path: str, found: dict[str, str]) -> None:
-    """A folder above what is locked must not be renamed away and replaced."""
+    """A folder above what is protected must not be renamed away: neither replaced, nor read by another name."""
     parts = path.split("/")
     for count in range(1, len(parts)):
         found.setdefault(f"{above}/{'/'.join(parts[:count])}", PIN)

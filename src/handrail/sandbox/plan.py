@@ -36,10 +36,11 @@ class Plan:
     bounds: Bounds = field(default_factory=Bounds)
 
     def told(self) -> dict[str, Json]:
-        """What events, approvals and `policy explain` say of it."""
+        """What events, approvals and `policy explain` say of it; the same in every run."""
+        names = {root.path: root.name for root in self.roots if root.name.startswith("run:")}
         return {
-            "read": list(self.read),
-            "write": list(self.write),
+            "read": [names.get(path, path) for path in self.read],
+            "write": [names.get(path, path) for path in self.write],
             "hidden": [item.pattern for item in self.excluded],
             "locked": [item.pattern for item in self.locked],
             "network": list(self.hosts) or "none",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -15,6 +14,7 @@ from handrail.settings.files import Document
 from handrail.settings.model import BY_NAME, SECTIONS, RuleText, Section, Written
 from handrail.settings.paths import Environment, home_dir
 from handrail.settings.telling import nearest, told
+from handrail.words import noun
 
 PREFIX = "HANDRAIL_"
 SCRATCH = "run:workspace"
@@ -23,7 +23,7 @@ _TOP = ("mode", "runs_dir", "rules")
 _LITERALS = re.compile(r"\\[^bBAz]|\[\^?\]?(?:\\.|[^\]\\])*\]")  # escapes and character classes
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Origin:
     """Where a value came from."""
 

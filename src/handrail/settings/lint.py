@@ -65,7 +65,7 @@ def _roots(loaded: Loaded, environment: Environment | None) -> Iterator[Lint]:
             yield Lint("error", loaded.where(key), f"{key} is `/`: tools reach the whole machine", fix)
         elif path == home or home.startswith(f"{path}/"):
             yield Lint("error", loaded.where(key), f"{key} is {path}, which holds the whole home folder", fix)
-        elif path != SCRATCH and not os.path.isdir(path):
+        elif path != SCRATCH and "{run_id}" not in path and not os.path.isdir(path):
             yield Lint("warning", loaded.where(key), f"{key}: there is no folder {path}", "make it, or leave it out")
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from handrail.settings.layers import Base, Layer, Origin, environment_layer, fil
 from handrail.settings.merge import Merged
 from handrail.settings.model import BY_NAME, RuleEntry, Settings, Written
 from handrail.settings.trust import TrustStore, trust_store
+from handrail.words import noun
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class ReadFile:
     """A settings file that was read, and whether all of it counts."""
 
@@ -31,7 +32,7 @@ class ReadFile:
     text: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Loaded:
     """The settings in force, and everything about where they come from."""
 

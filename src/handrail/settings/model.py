@@ -1,13 +1,15 @@
 """Every setting: its type, default, meaning, and how an untrusted project's value meets the ones below it.
 
 What belongs here: the shape of settings. What does not: where values come from.
+Longer than 400 lines because all settings stand in one place, in the order of the reference page.
 """
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
+from typing_extensions import TypedDict
 
 from handrail.words import Decision, Mode, Scope
 
@@ -21,6 +23,7 @@ MIB = 1024 * 1024
 
 Text = Annotated[str, Field(pattern=TEXT, max_length=4096)]
 Host = Annotated[str, Field(pattern=HOST, max_length=300)]
+Network = Annotated[str, Field(pattern=r"^[0-9A-Fa-f:.]+/[0-9]{1,3}$", max_length=64)]
 Name = Annotated[str, Field(pattern=NAME, max_length=128)]
 Flag = Annotated[bool, Strict()]
 Count = Annotated[int, Strict(), Field(ge=0, le=2**53)]  # 0: no bound
@@ -60,7 +63,10 @@ class WorkspaceSettings(Section):
     """The folders a run may touch."""
 
     root: Text = key(
-        ".", Meets.INSIDE, 'The folder that tools work in, or "run:workspace" for a fresh one in each run\'s folder.'
+        ".",
+        Meets.INSIDE,
+        'The folder that tools work in; "run:workspace" for a fresh one in each run\'s folder; '
+        "`{run_id}` in it stands for the run's name, and that folder is made.",
     )
     allow_absolute: Flag = key(
         False,
@@ -94,12 +100,135 @@ class ToolSettings(Section):
     )
 
 
+class ExecSettings(Section):
+    """Programs that tools start."""
+
+    sandbox: Literal["auto", "native", "bwrap", "none"] = key(
+        "auto",
+        Meets.STRICTER,
+        "How programs are confined: the best way found here, a named one, or not at all.",
+        order=("none", "native", "bwrap", "auto"),
+    )
+    allow_unconfined: Flag = key(
+        False, Meets.STRICTER, 'Whether `sandbox = "none"` is taken; it is refused otherwise.', order=(True, False)
+    )
+    min_tier: Literal["A", "B"] = key(
+        "B", Meets.STRICTER, "The least confinement: A demands namespaces, B is Landlock and seccomp.", order=("B", "A")
+    )
+    workspace: Literal["direct", "review"] = key(
+        "direct",
+        Meets.STRICTER,
+        "Whether programs change the workspace itself, or a layer that is kept or dropped once its diff was judged.",
+        order=("direct", "review"),
+    )
+    allowed_hosts: tuple[Host, ...] = key(
+        (), Meets.SHORTER, "Hosts that programs may reach through the runtime's own proxy; none: no network."
+    )
+    timeout_seconds: Annotated[float, Strict(), Field(gt=0, le=600)] = key(
+        120.0, Meets.LOWER, "The time limit of a command that names none."
+    )
+    pass_env: tuple[Name, ...] = key(
+        (), Meets.SHORTER, "Environment variables that programs are given; secret-looking names never are."
+    )
+    allow: tuple[Text, ...] = key(
+        (), Meets.SHORTER, "Commands that run without asking, as words: `npm test`, `git diff *`."
+    )
+    deny: tuple[Text, ...] = key((), Meets.LONGER, "Commands that never run, as words.")
+    max_memory_bytes: Positive = key(4096 * MIB, Meets.LOWER, "Memory of one program and all it starts.")
+    max_processes: Positive = key(512, Meets.LOWER, "Processes that one program may have at once.")
+    max_file_bytes: Positive = key(1024 * MIB, Meets.LOWER, "The largest file that a program may write.")
+    max_open_files: Positive = key(4096, Meets.LOWER, "Files that one process may hold open.")
+    max_cpu_seconds: Positive = key(900, Meets.LOWER, "Processor time of one process.")
+    max_scratch_bytes: Positive = key(512 * MIB, Meets.LOWER, "Space in a program's own /tmp.")
+    max_jobs: Positive = key(16, Meets.LOWER, "Programs in the background at once.")
+
+
 class HttpSettings(Section):
     """What may be reached over the network."""
 
     allowed_hosts: tuple[Host, ...] = key(
         (), Meets.SHORTER, "Hosts that tools may reach: `name`, `name:port` or `*.name`; without a port 80 and 443."
     )
+    allowed_networks: tuple[Network, ...] = key(
+        (), Meets.SHORTER, "Inner networks that may be reached all the same, as `10.1.0.0/16`."
+    )
+    blocked_networks: tuple[Network, ...] = key((), Meets.LONGER, "Further networks that may not be reached.")
+    max_bytes: Positive = key(5 * MIB, Meets.LOWER, "How large a response may be, decompressed.")
+    max_download_bytes: Positive = key(100 * MIB, Meets.LOWER, "How large a download may be.")
+    timeout_ms: Annotated[int, Strict(), Field(ge=1000, le=60000)] = key(
+        15000, Meets.LOWER, "The time limit of a request that names none, redirects and retries included."
+    )
+    max_retries: Annotated[int, Strict(), Field(ge=0, le=10)] = key(
+        2, Meets.LOWER, "How often a failed GET or HEAD is tried again."
+    )
+    retry_post: Flag = key(
+        False, Meets.STRICTER, "Whether a POST with an idempotency key may be tried again.", order=(True, False)
+    )
+    user_agent: Text = key("handrail", Meets.IGNORED, "What requests say they come from; the version is added.")
+    spill_large: Flag = key(
+        True, Meets.STRICTER, "Whether a large body is kept whole in the run's folder.", order=(True, False)
+    )
+    rate_per_minute: Count = key(0, Meets.LOWER, "Requests a minute to one host.", unbounded=True)
+    max_connections: Positive = key(16, Meets.LOWER, "Requests at once.")
+    ca_file: Text | None = key(None, Meets.IGNORED, "Certificates to trust instead of the system's.")
+    credentials: dict[Host, Text] = key(
+        {},
+        Meets.IGNORED,
+        "Credentials by host, never shown to a model: `env:NAME`, `file:PATH` or `python:module:function`; "
+        "the value is sent as `Authorization` unless it names its header (`X-Api-Key: …`).",
+    )
+
+
+class SkillSettings(Section):
+    """Where skills are found."""
+
+    folders: tuple[Text, ...] = key(
+        (".agents/skills", ".claude/skills"), Meets.SHORTER, "Folders of skills, relative to the workspace."
+    )
+    user: Flag = key(True, Meets.STRICTER, "Whether the user's own skills are offered, too.", order=(True, False))
+
+
+class MemorySettings(Section):
+    """What is remembered across runs."""
+
+    enabled: Flag = key(True, Meets.STRICTER, "Whether notes can be recalled and written at all.", order=(True, False))
+    provider: Literal["sqlite", "http"] = key(
+        "sqlite", Meets.IGNORED, "Where notes live: files in the user's state folder, or a service."
+    )
+    write_mode: Literal["disabled", "candidate", "external"] = key(
+        "candidate",
+        Meets.STRICTER,
+        "What writing does: it is not offered, it waits for a person to accept, or it reaches the provider at once.",
+        order=("external", "candidate", "disabled"),
+    )
+    url: Text | None = key(
+        None, Meets.IGNORED, 'The service of `provider = "http"`, as `https://notes.example.org/v1`.'
+    )
+    timeout_seconds: Annotated[float, Strict(), Field(gt=0, le=60)] = key(
+        10.0, Meets.LOWER, "The time limit of one request to the service."
+    )
+
+
+class LinterText(TypedDict):
+    """One linter of the operator's, by the language it is for."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    command: Annotated[tuple[Text, ...], Field(min_length=1)]
+    files: NotRequired[tuple[Text, ...]]
+    format: NotRequired[Literal["gcc", "json"]]
+    input: NotRequired[Literal["stdin", "path"]]
+    exit_codes: NotRequired[tuple[int, ...]]
+
+
+class SearchSettings(Section):
+    """The index of codebase_search."""
+
+    index: Flag = key(
+        True, Meets.STRICTER, "Whether an index is kept in the user's cache folder; without one, grep answers.",
+        order=(True, False),
+    )  # fmt: skip
+    max_file_bytes: Positive = key(MIB, Meets.LOWER, "Files larger than this are not indexed.")
+    max_files: Positive = key(100_000, Meets.LOWER, "How many files of one workspace are indexed.")
 
 
 class ApprovalSettings(Section):
@@ -120,6 +249,24 @@ class ApprovalSettings(Section):
     def widest(self) -> Scope:
         """`max_scope` as policy compares it."""
         return Scope[self.max_scope.upper()]
+
+
+class McpSettings(Section):
+    """The server that `handrail mcp` is."""
+
+    trust_client_approval: Flag = key(
+        False,
+        Meets.STRICTER,
+        "Whether a client's own answer to a form counts as approval; it is recorded as given by `mcp-client`.",
+        order=(True, False),
+    )
+    wait_seconds: SecondsOrNone = key(
+        25.0,
+        Meets.LOWER,
+        "How long a call waits for its approval before it ends as pending, `approvals.wait_seconds` at most; "
+        "clients give up on long calls.",
+    )
+    page_size: Positive = key(100, Meets.IGNORED, "How many tools, resources or prompts one page of a list has.")
 
 
 class LimitSettings(Section):
@@ -241,8 +388,19 @@ class Written(Section):
     runs_dir: Text | None = key(None, Meets.IGNORED, "The folder of runs; none: the user's state folder.")
     workspace: WorkspaceSettings = WorkspaceSettings.model_construct()
     tools: ToolSettings = ToolSettings.model_construct()
+    exec: ExecSettings = ExecSettings.model_construct()
     http: HttpSettings = HttpSettings.model_construct()
+    skills: SkillSettings = SkillSettings.model_construct()
+    memory: MemorySettings = MemorySettings.model_construct()
+    search: SearchSettings = SearchSettings.model_construct()
+    lints: dict[Name, LinterText] = key(
+        {},
+        Meets.IGNORED,
+        'Linters by language: `go = {command = ["gofmt", "-e"], files = ["*.go"], format = "gcc"}`; '
+        "`{path}` in a command stands for the file's path.",
+    )
     approvals: ApprovalSettings = ApprovalSettings.model_construct()
+    mcp: McpSettings = McpSettings.model_construct()
     limits: LimitSettings = LimitSettings.model_construct()
     undo: UndoSettings = UndoSettings.model_construct()
     redaction: RedactionSettings = RedactionSettings.model_construct()

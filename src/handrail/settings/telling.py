@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from handrail import spelling
 from handrail.settings.model import BY_NAME, HOST, NAME, SECTIONS, TEXT, RuleText
 
 _EXPECTED = {
@@ -45,9 +46,7 @@ def dotted(path: Iterable[str | int]) -> str:
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known name that was probably meant."""
-    import difflib
-
-    return next(iter(difflib.get_close_matches(name, list(known), 1, cutoff)), None)
+    return next(iter(spelling.nearest(name, known, 1, cutoff)), None)
 
 
 def _hint(path: tuple[str | int, ...]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from handrail.errors import Code, Problem
 from handrail.output.redact import Redactor
 from handrail.ports import ActiveSkill, Journal, Skill, SkillFile, Work
 from handrail.skills.sources import canonical
+from handrail.spelling import nearest
 from handrail.store.state import RunState
 from handrail.words import Place, PlaceKind, SkillPart, Touch, TouchKind
 
@@ -206,7 +206,7 @@ def _inner(resource: str) -> str:
 def _missing(skill_id: str, listed: Sequence[Found]) -> Problem:
     ids = [found.id for found in listed]
     same = [found.id for found in listed if found.name == skill_id]
-    near = same or difflib.get_close_matches(skill_id, ids, 3, 0.4)
+    near = same or nearest(skill_id, ids, 3, 0.4)
     hint = f" Did you mean {' or '.join(near)}?" if near else " list_skills names those there are."
     return Problem(
         Code.NOT_FOUND,
@@ -218,5 +218,5 @@ def _missing(skill_id: str, listed: Sequence[Found]) -> Problem:
 
 def _no_resource(whole: Whole, resource: str) -> Problem:
     paths = [file.path for file in whole.files]
-    near = difflib.get_close_matches(resource, paths, 3, 0.4) or paths[:10]
+    near = nearest(resource, paths, 3, 0.4) or paths[:10]
     return Problem(Code.NOT_FOUND, f"The skill {whole.skill.id} has no {resource!r}.", near=near)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 
 from handrail.store.folders import check_run_id
 from handrail.store.images import Images
+from handrail.words import noun
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class RunArchive:
     """Satisfies `ports.Archive` over the folders of all runs."""
 

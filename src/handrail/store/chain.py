@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import orjson
 
 from handrail.ports import Progress
 from handrail.store.private import SAFE
+from handrail.words import noun
 
 EVENTS = "events.jsonl"
 GENESIS = "0" * 64
@@ -27,7 +27,7 @@ MAX_LINE_BYTES = 64 << 20  # no event comes near; a longer one is not read into 
 Visit = Callable[[dict[str, Any], str], None]  # an event that fits, and the hash of its line
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Mark:
     """A place in the chain: right behind a whole line."""
 
@@ -41,7 +41,7 @@ class Mark:
         return f"{self.seq}:{self.head}"
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Break:
     """Why the chain cannot be followed beyond a mark."""
 

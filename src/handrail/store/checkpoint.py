@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,13 @@ import orjson
 from handrail.store.chain import Mark, line_before, walk
 from handrail.store.private import read_private, write_atomic
 from handrail.store.state import RunState
+from handrail.words import noun
 
 NAME = "checkpoint.json"
 LINES_A_PAUSE = 100
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Checkpoint:
     """What was true right behind a line of the journal."""
 

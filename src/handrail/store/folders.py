@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import orjson
 from handrail.errors import Code, Misuse, RunFault
 from handrail.store.chain import EVENTS, first_whole, last_whole, open_events
 from handrail.store.private import make_folder, make_inside, read_private, write_atomic
-from handrail.words import Json
+from handrail.words import Json, noun
 
 RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 SUBFOLDERS = (
@@ -38,7 +38,7 @@ def check_run_id(run_id: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class RunFolder:
     """The places of one run."""
 
@@ -107,7 +107,7 @@ class RunFolder:
         return info if isinstance(info, dict) else {}
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class RunInfo:
     """One run in a list of runs."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ from handrail.store.chain import CHUNK, Break, Mark, walk
 from handrail.store.checkpoint import Checkpoint
 from handrail.store.private import SAFE, sync_folder, write_all
 from handrail.store.state import RunState
+from handrail.words import noun
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Found:
     """A journal as it lies on the disk."""
 

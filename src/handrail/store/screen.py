@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from handrail import ports
 from handrail.output.redact import Redactor
+from handrail.words import noun
 
 
 class JournaledScreen:
@@ -34,7 +34,7 @@ class JournaledScreen:
             print(f"[{hidden.get('level', 'info')}] {preview}", file=sys.stderr)  # noqa: T201
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class CallScreen:
     """Satisfies `ports.Screen` for one call."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from handrail.words import Ref
 
 _NUMBER = re.compile(r"(?:.*_)?([0-9]{1,18})\.[a-z]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+STREAM_BYTES = 64 * 1024 * 1024  # kept of one stream; of more than this both ends
+_PART = 1 << 20
 
 
 class FileSpill:
@@ -45,6 +49,18 @@ class FileSpill:
             ) from error
         return Ref(f"run:observations/{file}", sha256(data).hexdigest(), len(data))
 
+    def stream(self, name: str, max_bytes: int = STREAM_BYTES) -> FileSpool:
+        """Start keeping a text, redacted by its caller, that comes in parts."""
+        if _NAME.fullmatch(name) is None:
+            raise ValueError(f"{name!r} cannot name an observation")
+        try:
+            file, handle = self._next(name)
+        except OSError as error:
+            raise Problem(
+                Code.IO_ERROR, f"The whole output cannot be kept ({error.strerror}).", errno=error.errno
+            ) from error
+        return FileSpool(self._folder / file, handle, max_bytes)
+
     def _next(self, name: str) -> tuple[str, int]:
         if self._last is None:
             self._last = self._highest()
@@ -60,3 +76,91 @@ class FileSpill:
         os.makedirs(self._folder, 0o700, exist_ok=True)
         found = [_NUMBER.fullmatch(name) for name in os.listdir(self._folder)]
         return max((int(match[1]) for match in found if match), default=0)
+
+
+class FileSpool:
+    """One observation as it comes. Its first half is written as it is, the rest goes round in a file without name."""
+
+    def __init__(self, path: Path, handle: int, max_bytes: int) -> None:
+        self._path, self._handle = path, handle
+        self._half = max_bytes // 2
+        self._head_left = self._half
+        self._digest = sha256()
+        self._size = 0
+        self._round: int | None = None
+        self._after = 0  # bytes that came after the first half
+
+    def write(self, text: str) -> None:
+        """Keep more of it; OSError where that fails."""
+        data = text.encode("utf-8", "backslashreplace")
+        if self._round is None:
+            if len(data) <= self._head_left:
+                self._head_left -= len(data)
+                self._append(data)
+                return
+            edge = _character_start(data, self._head_left)
+            self._append(data[:edge])
+            data = data[edge:]
+            self._round = os.open(self._path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self._go_round(data)
+
+    def finish(self) -> Ref:
+        """End and name it: the tail follows the head, with a line between them that counts what was dropped."""
+        if self._round is not None:
+            start = max(0, self._after - self._half)
+            if start:
+                text = f"\n[{start} bytes are not kept: of output over {2 * self._half} bytes both ends are]\n"
+                self._append(text.encode())
+            for part in self._rounds(start):
+                self._append(part)
+        self._close()
+        return Ref(f"run:observations/{self._path.name}", self._digest.hexdigest(), self._size)
+
+    def discard(self) -> None:
+        """Remove what was kept."""
+        self._close()
+        self._path.unlink(missing_ok=True)
+
+    def _append(self, data: bytes) -> None:
+        write_all(self._handle, data)
+        self._digest.update(data)
+        self._size += len(data)
+
+    def _go_round(self, data: bytes) -> None:
+        assert self._round is not None
+        view = memoryview(data)
+        while view:
+            at = self._after % self._half
+            done = os.pwrite(self._round, view[: self._half - at], at)
+            self._after += done
+            view = view[done:]
+
+    def _rounds(self, start: int) -> Iterator[bytes]:
+        """Give the tail in order, in parts, from the first whole character on."""
+        assert self._round is not None
+        at, torn = start, start > 0
+        while at < self._after:
+            place = at % self._half
+            part = os.pread(self._round, min(_PART, self._half - place, self._after - at), place)
+            if not part:
+                raise OSError(errno.EIO, "the kept tail is gone")
+            at += len(part)
+            if torn:
+                part = part.lstrip(_INNER)
+                torn = not part
+            yield part
+
+    def _close(self) -> None:
+        for handle in (self._handle, self._round):
+            if handle is not None and handle >= 0:
+                os.close(handle)
+        self._handle, self._round = -1, None
+
+
+_INNER = bytes(range(0x80, 0xC0))  # bytes that stand within a character
+
+
+def _character_start(data: bytes, at: int) -> int:
+    while 0 < at < len(data) and data[at] & 0xC0 == 0x80:
+        at -= 1
+    return at

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from handrail.limits import COUNTED
-from handrail.words import Json
+from handrail.words import Json, noun
 
 # Raised before a call is admitted: such a call uses up no budget.
 BEFORE_ADMISSION = frozenset(
@@ -15,7 +15,7 @@ BEFORE_ADMISSION = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class KeyRecord:
     """Which call holds an idempotency key."""
 
@@ -40,6 +40,7 @@ class RunState:
     open_calls: dict[str, dict[str, Json]] = field(default_factory=dict)  # started, end not known
     undone: set[str] = field(default_factory=set)  # calls whose changes were taken back
     parent_run: str | None = None
+    skill: dict[str, Json] | None = None  # the last one loaded: id, digest, allowed_tools, permissions
 
     def apply(self, event: Mapping[str, Any]) -> None:
         """Take one event in; a kind or field it does not know changes nothing."""
@@ -58,6 +59,7 @@ class RunState:
             "open_calls": self.open_calls,
             "undone": sorted(self.undone),
             "parent_run": self.parent_run,
+            "skill": self.skill,
         }
 
     @classmethod
@@ -72,6 +74,7 @@ class RunState:
             open_calls={str(call_id): dict(call) for call_id, call in value["open_calls"].items()},
             undone=set(value["undone"]),
             parent_run=value["parent_run"],
+            skill=None if value["skill"] is None else dict(value["skill"]),
         )
 
 
@@ -186,6 +189,21 @@ def _undone(state: RunState, event: Mapping[str, Any]) -> None:
     _see(state.seen, event.get("seen"))
 
 
+def _loaded(state: RunState, event: Mapping[str, Any]) -> None:
+    """The last skill loaded is the active one; a list of tools that cannot be read allows nothing."""
+    tools, asked = event.get("allowed_tools", []), event.get("permissions")
+    state.skill = {
+        "id": _text(event.get("id")),
+        "digest": _text(event.get("digest")),
+        "allowed_tools": None if tools is None else _texts(tools),
+        "permissions": _texts(asked),
+    }
+
+
+def _texts(value: Any) -> list[Json]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0
 
@@ -202,5 +220,6 @@ _STEPS: dict[str, Callable[[RunState, Mapping[str, Any]], None]] = {
     "approval.required": _asked,
     "approval.granted": _granted,
     "approval.denied": _denied,
+    "skill.loaded": _loaded,
     "undo.applied": _undone,
 }

@@ -10,7 +10,7 @@ from handrail.errors import Code, Problem
 from handrail.policy.patterns import excluded as find_excluded
 from handrail.ports import Content, Listing, Stat
 from handrail.words import Change, Exclusion, Place, PlaceKind, Root
-from handrail.workspace import folders, listing, reading, writing
+from handrail.workspace import folders, listing, reading, streaming, writing
 from handrail.workspace.access import READ, Access, not_a_file, problem_of, refuse_read_only
 from handrail.workspace.exclude import leaves_out
 from handrail.workspace.group import Group
@@ -137,6 +137,17 @@ class BoundFiles:
         if place.kind is PlaceKind.MISSING and len(data) <= _INLINE:
             return await self._group.write(job)
         return await self._threads.run(brake, writing.write, job)
+
+    def writing(
+        self, place: Place, *, expected_sha256: str | None, mkdirs: bool = True, exclusive: bool = False
+    ) -> streaming.FileSink:
+        """Put there what comes piece by piece, as `write` does it; use it as `async with`."""
+        refuse_read_only(place)
+        order = writing.Order(b"", expected_sha256, mkdirs, exclusive, ours=self._changed)
+        return streaming.FileSink(self._access, self._threads, place, order, self._record, self._count_written)
+
+    def _count_written(self, size: int) -> None:
+        self.bytes_written += size
 
     async def delete(self, place: Place, *, recursive: bool, expected_sha256: str | None = None) -> Changes:
         """Remove a file, link or folder, keeping pre-images."""

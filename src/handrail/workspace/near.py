@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator
 
+from handrail.spelling import nearest
 from handrail.words import Place
 from handrail.workspace.access import Access
 from handrail.workspace.beneath import FOLDER
@@ -30,7 +30,7 @@ def _close(access: Access, place: Place, folder: str, name: str, leaves_out: Lea
     prefix = f"{folder}/" if folder else ""
     names = [name for name, path, _ in _entries(access, place, folder, LOOKED_AT) if not leaves_out(name, path)]
     by_fold = {item.casefold(): item for item in reversed(names)}
-    return [prefix + by_fold[fold] for fold in difflib.get_close_matches(name.casefold(), by_fold, 3, 0.6)]
+    return [prefix + by_fold[fold] for fold in nearest(name.casefold(), by_fold, 3, 0.6)]
 
 
 def _elsewhere(access: Access, place: Place, name: str, leaves_out: Leaves) -> Iterator[str]:

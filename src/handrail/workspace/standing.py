@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass
 
 from handrail.errors import Code, Problem
-from handrail.words import Place
+from handrail.words import Place, noun
 from handrail.workspace import names
 from handrail.workspace.access import READ, not_a_file, problem_of
 from handrail.workspace.reading import digest
@@ -19,7 +18,7 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 KEPT_MODE = 0o1777  # a replaced file loses setuid and setgid, as one that is written in place does
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Standing:
     """An existing file, open, as it was when it was checked."""
 

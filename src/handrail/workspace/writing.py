@@ -11,10 +11,9 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from handrail.errors import Code, Problem
-from handrail.words import Change, Place, PlaceKind
+from handrail.words import Change, Place, PlaceKind, noun
 from handrail.workspace import names
 from handrail.workspace.access import Access, not_a_file, problem_of, split
 from handrail.workspace.beneath import FOLDER
@@ -37,7 +36,7 @@ from handrail.workspace.threads import Brake
 _swept: set[tuple[int, int]] = set()
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Order:
     """What is to be written, and what must be there now."""
 
@@ -54,6 +53,7 @@ class Writing:
 
     __slots__ = (
         "_access",
+        "_digest",
         "_fd",
         "_folder",
         "_identity",
@@ -77,6 +77,7 @@ class Writing:
         self._identity = self.folder_identity = (0, 0)
         self._made = Made(access, place)
         self._standing: Standing | None = None
+        self._digest = hashlib.sha256()
         self.change: Change | None = None
 
     @property
@@ -98,11 +99,17 @@ class Writing:
         mode = 0o666 if self._standing is None else 0o600
         self._fd = os.open(self._temporary, NEW, mode, dir_fd=self._folder)
         self._identity = names.identity_of(os.fstat(self._fd))
-        write_all(self._fd, self._order.data)
+        self.add(self._order.data)
         if self._standing is not None:
             take_after(self._fd, self._standing)
         elif self._order.mode is not None:
             os.fchmod(self._fd, self._order.mode & KEPT_MODE)
+
+    def add(self, data: bytes) -> None:
+        """Write further data behind what there is."""
+        self.brake.check()
+        write_all(self._fd, data)
+        self._digest.update(data)
 
     def sync(self) -> None:
         """Make the data durable."""
@@ -110,7 +117,7 @@ class Writing:
 
     def install(self) -> None:
         """Give the data its name: the moment of the effect. Cancelling is heard before it and no more after."""
-        after = hashlib.sha256(self._order.data).hexdigest()
+        after = self._digest.hexdigest()
         self.brake.check()
         if self._standing is None:
             change = Change(self.place.shown, "create", after=after)

@@ -24,6 +24,7 @@ WORKSPACE = click.option(
     "--workspace", "-w", default=".", metavar="FOLDER", help="the folder to work in, whose settings count"
 )
 CONFIG = click.option("--config", "-c", metavar="FILE", help="a settings file instead of the user's and the project's")
+DIALECT = click.option("--dialect", metavar="NAME", help="speak another system's names and arguments, such as tool-hub")
 JSON = click.option("--json", "as_json", is_flag=True, help="print one JSON document")
 
 _warned: set[str] = set()
@@ -64,6 +65,15 @@ async def opened(given: Mapping[str, Any], **how: Any) -> AsyncIterator[Runtime]
     async with runtime:
         warn(runtime.parts.loaded)
         yield runtime
+
+
+def dialect_of(name: str | None) -> Any:
+    """The dialect that was asked for; ours where none was."""
+    from handrail import dialects
+
+    if name is not None and name not in dialects.names():
+        raise click.UsageError(f"There is no dialect {name!r}; there are: {', '.join(dialects.names())}.")
+    return dialects.get(name or "native")
 
 
 @asynccontextmanager

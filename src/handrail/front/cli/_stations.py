@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.text import Text
 
+from handrail.approvals.show import visible
 from handrail.front.cli._tables import DECISION, STATUS, arguments_line, coloured, plain, run_tree
 from handrail.words import Outcome
 
@@ -63,10 +64,11 @@ class Tour:
 
         self._out.print(Panel(WELCOME, title="[bold]handrail tour[/]", border_style="blue"))
         how: dict[str, Any] = {"approver": self._answering()} if self._alone else {}
-        settings = {"tools": {"enable": ["fs"]}}
+        settings = {"tools": {"enable": ["fs", "exec"]}, "exec": {"workspace": "review"}}
         async with Runtime.open(self._work, config=settings, caller="tour", **how) as runtime:
             folder = runtime.parts.folder.path
-            for station in (self._read, self._log, self._denied, self._slip, self._write, self._patch):
+            stations = (self._read, self._log, self._denied, self._slip, self._write, self._patch, self._commands)
+            for station in stations:
                 await station(runtime)
                 self._pause()
             self._tree(folder)
@@ -134,6 +136,23 @@ class Tour:
         back = (self._work / "src" / "app.py").read_text().startswith('GREETING = "hello"')
         self._verdict(undone, good=undone.ok and back and not (self._work / "docs").exists())
 
+    async def _commands(self, runtime: Runtime) -> None:
+        self._title("Commands run in a sandbox: some need no question, some are never run")
+        shown = await self._call(runtime, "run_command", {"command": "grep -n GREETING src/*.py; cat .env || true"})
+        if shown.error is not None and shown.error.code == "SANDBOX_UNAVAILABLE":
+            self._say("[yellow]left out:[/] no sandbox fits this machine; `handrail doctor` says why")
+            return
+        self._verdict(shown, good=shown.decision == "allow" and "not-for-agents" not in shown.content)
+        denied = await self._call(runtime, "run_command", {"command": "rm -rf / --no-preserve-root"})
+        self._verdict(denied, good=denied.status == "denied")
+        who = "the tour answers itself" if self._alone else "you answer"
+        self._title(f"Another asks first, and its effect is shown as a diff before it is kept ({who})")
+        line = {"command": "sed -i 's/hello/good evening/' src/app.py && python3 src/app.py"}
+        changed = await self._call(runtime, "run_command", line, pick=lambda lines: lines[:14])
+        kept = "good evening" in (self._work / "src" / "app.py").read_text()
+        refused = changed.error is not None and changed.error.code == "APPROVAL_DENIED"
+        self._verdict(changed, good=(changed.ok and kept) or (refused and not kept))
+
     def _tree(self, folder: Path) -> None:
         from handrail.store.reader import events
 
@@ -185,7 +204,7 @@ class Tour:
     def _lines(self, lines: Sequence[str]) -> None:
         for line in lines:
             style = {"+": "green", "-": "red"}.get(line[:1], "dim")
-            for folded in Text(plain(line), style).wrap(self._out, self._out.width - 4):
+            for folded in Text(visible(line), style).wrap(self._out, self._out.width - 4):
                 self._out.print(Text("    ").append_text(folded))
 
     def _verdict(self, outcome: Outcome, *, good: bool) -> None:

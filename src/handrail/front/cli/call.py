@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from handrail import strict_json
-from handrail.front.cli._common import CONFIG, JSON, WORKSPACE, opened, print_json, run_async
+from handrail.front.cli._common import CONFIG, DIALECT, JSON, WORKSPACE, dialect_of, opened, print_json, run_async
 from handrail.words import Outcome, Status
 
 EXIT = {Status.OK: 0, Status.FAILED: 1, Status.DENIED: 3, Status.PENDING: 4}
@@ -34,6 +34,7 @@ EXIT = {Status.OK: 0, Status.FAILED: 1, Status.DENIED: 3, Status.PENDING: 4}
 @click.option("--permissions", metavar="KINDS", help="limit the call to these kinds of touch, separated by commas")
 @click.option("--skill", metavar="NAME", help="the skill on whose behalf the call is made")
 @click.option("--live", is_flag=True, help="show what happens while it happens")
+@DIALECT
 @WORKSPACE
 @CONFIG
 @JSON
@@ -53,8 +54,20 @@ def command(**given: Any) -> int:
         return replay(given)
     if not given["tool"]:
         raise click.UsageError("Name a tool; `handrail tools` lists them.")
+    if given["dialect"] is not None:
+        dialect_of(given["dialect"])
+    if (script := _script(given)) is not None:
+        return show(run_async(_call({**given, "pairs": ()}, script)), as_json=given["as_json"])
     args = arguments(given["pairs"], given["raw"])
-    return show(run_async(_call(given, args)), as_json=given["as_json"])
+    return show(run_async(_call(given, args)), as_json=given["as_json"], dialect=given["dialect"])
+
+
+def _script(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """`call run_script --skill NAME -- SCRIPT ARGS`: the words as they stand; None for any other call."""
+    words = given["pairs"]
+    if given["tool"] != "run_script" or not given["skill"] or given["dialect"] or given["raw"] or not words:
+        return None
+    return {"skill": given["skill"], "script": words[0], "args": list(words[1:])} if "=" not in words[0] else None
 
 
 def arguments(pairs: Sequence[str], raw: str | None) -> dict[str, Any]:
@@ -87,13 +100,13 @@ def _text(raw: str) -> str | bytes:
     return Path(raw[1:]).read_bytes() if raw.startswith("@") else raw
 
 
-def typed(tool: Any, args: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, Any]:
+def typed(schema: Callable[[], Mapping[str, Any]], args: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, Any]:
     """Take a pair's text as the type that the tool's schema asks for; what does not fit is left for the kernel."""
     given = {pair.partition("=")[0] for pair in pairs}
     values = {name: _value(text) if name in given else text for name, text in args.items()}
     # Schemas are made only where a text could be meant as something else.
     if any(values[name] is not args[name] for name in given):
-        properties = tool.spec()["args_schema"]["properties"]
+        properties = schema()["properties"]
         values = {
             name: args[name] if name in given and _is_text(properties.get(name, {})) else value
             for name, value in values.items()
@@ -116,27 +129,38 @@ def _is_text(schema: Mapping[str, Any]) -> bool:
 async def _call(given: Mapping[str, Any], args: dict[str, Any]) -> Outcome:
     from handrail.errors import Problem
     from handrail.front.cli._live import following
+    from handrail.front.cli._progress import showing
 
-    async with opened(given) as runtime, following(runtime, live=given["live"]):
+    async with opened(given) as runtime, following(runtime, live=given["live"]), showing(runtime):
         with suppress(Problem):  # an unknown tool is the kernel's to tell
-            args = typed(runtime.parts.catalog.get(given["tool"]), args, given["pairs"])
+            args = typed(_schema(runtime, given), args, given["pairs"])
         return await runtime.call(
             given["tool"],
             args,
             idempotency_key=given["idempotency_key"],
             permissions=_kinds(given["permissions"]),
             skill=given["skill"],
+            dialect=given["dialect"],
         )
+
+
+def _schema(runtime: Any, given: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
+    """The argument schema of the tool that was named, in the dialect it was named in; made when it is needed."""
+    if given["dialect"] in (None, "native"):
+        tool = runtime.parts.catalog.get(given["tool"])
+        return lambda: tool.spec()["args_schema"]
+    word = dialect_of(given["dialect"]).word(given["tool"])
+    return lambda: word.args
 
 
 def _kinds(text: str | None) -> list[str] | None:
     return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
 
 
-def show(outcome: Outcome, *, as_json: bool) -> int:
+def show(outcome: Outcome, *, as_json: bool, dialect: str | None = None) -> int:
     """Print an outcome: data on stdout, the rest on stderr; give the exit code."""
     if as_json:
-        print_json(outcome.to_dict())
+        print_json(outcome.to(dialect or "native"))
         return exit_code(outcome)
     for warning in outcome.warnings:
         sys.stderr.write(f"warning: {warning}\n")

@@ -59,7 +59,9 @@ def _checks() -> Iterator[Check]:
     yield _paths()
     yield _exchange()
     yield _ripgrep()
+    yield _programs()
     yield _landlock()
+    yield from _sandbox()
     yield _redaction()
     yield _state()
     yield _ledger()
@@ -107,6 +109,18 @@ def _ripgrep() -> Check:
     return Check("ripgrep", "good", f"{' '.join(told.stdout.split()[:2])}, {found}")
 
 
+def _programs() -> Check:
+    from handrail.settings import programs
+
+    lost = programs.missing()
+    names = ", ".join(item.name for item in lost)
+    if required := [item for item in lost if item.required]:
+        return Check("programs", "bad", f"not found: {names}; commands need them", programs.install(required))
+    if lost:
+        return Check("programs", "weaker", f"not found: {names}; some commands want them", programs.install(lost))
+    return Check("programs", "good", ", ".join(item.name for item in programs.PROGRAMS))
+
+
 def _landlock() -> Check:
     from handrail.sandbox import landlock
 
@@ -116,6 +130,24 @@ def _landlock() -> Check:
     return Check(
         "landlock", "weaker", "not offered by this kernel; what a search reports is read again through handles"
     )
+
+
+def _sandbox() -> Iterator[Check]:
+    """What confines programs: every way is tried, with a program that tries to get out."""
+    from handrail.sandbox.choose import report
+
+    found = report()
+    tier = next(says for name, says, _ in found if name == "tier")
+    backend = next((says for name, says, _ in found if name == "backend"), "")
+    if not backend:
+        yield Check("sandbox", "weaker", tier, "tools that run programs are refused until then")
+    else:
+        yield Check("sandbox", "good" if tier == "A" else "weaker", f"programs run in tier {tier} ({backend})")
+    for name, says, holds in found:
+        if name == "gap":
+            yield Check("", "weaker", f"gap: {says}")
+        elif name not in ("tier", "backend", "landlock") and not holds:
+            yield Check("", "weaker", f"{name}: {says}")
 
 
 def _redaction() -> Check:

@@ -13,7 +13,11 @@ from handrail.front.cli._common import WORKSPACE, workspace_of
 
 @click.command("init")
 @click.option(
-    "--preset", default="coding", show_default=True, metavar="NAME", help="what to start from: coding, readonly"
+    "--preset",
+    default="coding",
+    show_default=True,
+    metavar="NAME",
+    help="what to start from: coding, readonly, or the system you know: skills-agent, clude, tool-hub, kgent, autonous",
 )
 @click.option("--print", "only_print", is_flag=True, help="print it and write nothing")
 @WORKSPACE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,8 @@ def explain(**given: Any) -> int:
 
     async def explained() -> Explanation:
         async with judging(given) as runtime:
-            values = typed(runtime.parts.catalog.get(given["tool"]), args, given["pairs"])
+            tool = runtime.parts.catalog.get(given["tool"])
+            values = typed(lambda: tool.spec()["args_schema"], args, given["pairs"])
             return runtime.explanation(given["tool"], values, skill=given["skill"])
 
     try:
@@ -93,6 +95,7 @@ def _tell(found: Explanation, *, as_json: bool) -> None:
                 "touches": fields["touches"],
                 "findings": fields["verdict"]["findings"],
                 "max_scope": found.verdict.scope.word,
+                "sandbox": found.confinement,
                 "change": told,
             }
         )
@@ -104,6 +107,31 @@ def _tell(found: Explanation, *, as_json: bool) -> None:
     out.print(visible(first), style=f"bold {COLOUR[found.verdict.decision.word]}", markup=False, soft_wrap=True)
     for line in rest:
         out.print(visible(line), style=_style(line), markup=False, soft_wrap=True)
+    for line in _confinement(found.confinement):
+        out.print(visible(line), markup=False, soft_wrap=True)
+
+
+def _confinement(plan: Mapping[str, Any] | None) -> Iterator[str]:
+    """How the programs of a call would be confined, for a person."""
+    if plan is None:
+        return
+    yield ""
+    if "error" in plan:
+        yield f"  no sandbox: {plan['error']}"
+        return
+    bounds, how = plan["bounds"], "changes are reviewed" if plan["workspace"] == "review" else "changes are direct"
+    yield f"  its programs run in sandbox tier {plan['tier']} ({plan['backend']}); {how}"
+    for name in ("write", "read"):
+        if plan[name]:
+            yield f"      {name:7} {', '.join(plan[name])}"
+    yield f"      hidden  {len(plan['hidden'])} patterns; locked {len(plan['locked'])} patterns"
+    yield f"      network {plan['network'] if isinstance(plan['network'], str) else ', '.join(plan['network'])}"
+    yield (
+        f"      limits  {bounds['memory_bytes'] >> 20} MiB of memory, {bounds['processes']} processes, "
+        f"{bounds['file_bytes'] >> 20} MiB a file, {bounds['cpu_seconds']} s of processor time"
+    )
+    for gap in plan["gaps"]:
+        yield f"      gap     {gap}"
 
 
 def _style(line: str) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from handrail import __version__
+from handrail.spelling import nearest
 
 # Each verb lives in the module of the same name, as a click command called `command`.
 VERBS = {
@@ -18,7 +19,10 @@ VERBS = {
     "call": "make one governed call",
     "policy": "show, check, explain and test what is allowed",
     "approvals": "list, show, grant, deny and watch approval requests",
+    "mcp": "serve the tools to an MCP client, or connect one",
     "runs": "look at past runs, verify them, take back what they changed",
+    "skills": "list, show and validate skills",
+    "memory": "accept or reject notes that runs want remembered",
     "config": "show settings and where each comes from; trust a project's file",
     "doctor": "check what this machine offers and what is missing",
     "tour": "see it at work in two minutes",
@@ -46,9 +50,7 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Name the nearest verb where there is none."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            import difflib
-
-            near = difflib.get_close_matches(args[0], VERBS, 1, 0.5)
+            near = nearest(args[0], VERBS, 1, 0.5)
             hint = f" Did you mean `handrail {near[0]}`?" if near else ""
             raise click.UsageError(f"There is no verb {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)

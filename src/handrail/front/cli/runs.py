@@ -10,7 +10,17 @@ from typing import Any
 
 import click
 
-from handrail.front.cli._common import JSON, WORKSPACE, console, print_json, progress, run_async, runs_folder
+from handrail.front.cli._common import (
+    DIALECT,
+    JSON,
+    WORKSPACE,
+    console,
+    dialect_of,
+    print_json,
+    progress,
+    run_async,
+    runs_folder,
+)
 
 RUN = click.argument("run", required=False)
 
@@ -78,14 +88,15 @@ def tree(run: str | None, **given: Any) -> None:
 
 @command.command("events")
 @RUN
+@DIALECT
 @WORKSPACE
-def print_events(run: str | None, **given: Any) -> None:
-    """Print the journal as JSON lines."""
+def print_events(run: str | None, dialect: str | None, **given: Any) -> None:
+    """Print the journal as JSON lines, in a dialect's names and payloads where asked."""
     import orjson
 
     from handrail.store.reader import events
 
-    for event in events(folder_of(run, given)):
+    for event in dialect_of(dialect).events(events(folder_of(run, given))):
         sys.stdout.write(orjson.dumps(event).decode() + "\n")
 
 

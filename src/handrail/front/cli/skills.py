@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from handrail.front.cli._common import CONFIG, JSON, WORKSPACE, console, loaded, print_json
+from handrail.spelling import nearest
 
 if TYPE_CHECKING:
     from handrail.skills.finding import Library, Whole
@@ -61,13 +62,11 @@ def list_skills(**given: Any) -> None:
 @JSON
 def show(skill_id: str, **given: Any) -> int:
     """Show one skill: what it says of itself, its files, what is wrong with it."""
-    import difflib
-
     library = _library(given)
     found = {item.id: item for item in library.found()}
     if skill_id not in found:
         same = [item.id for item in found.values() if item.name == skill_id]
-        near = same or difflib.get_close_matches(skill_id, found, 1, 0.4)
+        near = same or nearest(skill_id, found, 1, 0.4)
         hint = f"Did you mean {' or '.join(near)}?" if near else "`handrail skills list` names them."
         raise click.UsageError(f"There is no skill {skill_id!r}. {hint}")
     whole = library.whole(found[skill_id])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from handrail.front.cli._common import CONFIG, JSON, WORKSPACE, console, loaded, print_json
+from handrail.front.cli._common import CONFIG, DIALECT, JSON, WORKSPACE, console, dialect_of, loaded, print_json
+from handrail.spelling import nearest
 
 if TYPE_CHECKING:
     from handrail.catalog import Tool
@@ -47,6 +48,7 @@ def _known(given: Mapping[str, Any]) -> Iterator[tuple[Tool, bool]]:
 
 @command.command("list")
 @click.option("--enabled", is_flag=True, help="show only those that settings enable")
+@DIALECT
 @WORKSPACE
 @CONFIG
 @JSON
@@ -55,57 +57,85 @@ def list_tools(**given: Any) -> None:
     found = sorted(_known(given), key=lambda item: (item[0].toolset, item[0].name))
     found = [item for item in found if item[1] or not given["enabled"]]
     if given["as_json"]:
-        print_json([{**tool.spec(), "enabled": on} for tool, on in found])
+        from handrail.dialects.specs import specs
+
+        print_json(specs(dialect_of(given["dialect"]), found, every=True))
         return
     from handrail.front.cli._tables import plain, print_rows
 
     rows = []
-    for tool, on in found:
-        risk, says = tool.risk.value, plain(tool.description.split("\n")[0])
+    for name, says, tool, on in _named(given["dialect"], found):
+        risk, says = tool.risk.value, plain(says.split("\n")[0])
         state = "" if on else "[yellow]off[/]"
         says = says if on else f"[dim]{says}[/]"
-        rows.append((plain(tool.name), plain(tool.toolset), f"[{RISK[risk]}]{risk}[/]", state, says))
+        rows.append((plain(name), plain(tool.toolset), f"[{RISK[risk]}]{risk}[/]", state, says))
     print_rows(console(), ("tool", "set", "risk", "", "what it does"), rows, ("what it does",))
     if any(not on for _, on in found):
         sys.stderr.write('off: not enabled in settings, such as `tools.enable = ["fs"]`; `handrail init` writes them\n')
 
 
+def _named(dialect: str | None, found: list[tuple[Tool, bool]]) -> Iterator[tuple[str, str, Tool, bool]]:
+    """The tools under the names of a dialect, exactly those of its document."""
+    spoken = dialect_of(dialect)
+    if spoken.name == "native":
+        yield from ((tool.name, tool.description, tool, on) for tool, on in found)
+        return
+    known = {tool.name: (tool, on) for tool, on in found}
+    yield from ((w.name, w.says, *known[w.ours]) for w in spoken.words.values() if w.ours in known)
+
+
 @command.command("show")
 @click.argument("name")
+@DIALECT
 @WORKSPACE
 @CONFIG
 @JSON
 def show_tool(name: str, **given: Any) -> int:
     """Show one tool: arguments, result, risk, what it touches."""
-    import difflib
-
+    if dialect_of(given["dialect"]).name != "native":
+        return _show_word(name, given)
     found = {tool.name: (tool, on) for tool, on in _known(given)}
     if name not in found:
-        near = difflib.get_close_matches(name, found, 1, 0.4)
+        near = nearest(name, found, 1, 0.4)
         hint = f"Did you mean {near[0]}?" if near else "`handrail tools` lists them."
         raise click.UsageError(f"There is no tool {name!r}. {hint}")
     tool, on = found[name]
     if given["as_json"]:
         print_json({**tool.spec(), "enabled": on})
         return 0
-    _describe(tool, on)
+    _describe({**tool.spec(), "enabled": on})
     return 0
 
 
-def _describe(tool: Tool, on: bool) -> None:
+def _show_word(name: str, given: Mapping[str, Any]) -> int:
+    """Show one tool of a dialect's document."""
+    from handrail.dialects.specs import spec
+
+    word = dialect_of(given["dialect"]).word(name)
+    known = {tool.name: (tool, on) for tool, on in _known(given)}
+    tool, on = known[word.ours]
+    told = {**spec(word, tool), "enabled": on}
+    if given["as_json"]:
+        print_json(told)
+    else:
+        _describe(told)
+    return 0
+
+
+def _describe(spec: Mapping[str, Any]) -> None:
     from handrail.front.cli._tables import plain, wrapped
 
-    out, risk, schema = console(), tool.risk.value, tool.spec()["args_schema"]
-    state = "enabled" if on else "[yellow]not enabled[/]"
-    out.print(f"[bold]{plain(tool.name)}[/] {tool.version}   [{RISK[risk]}]{risk} risk[/]   {state}")
-    out.print(f"{plain(tool.description)}\n")
+    out, risk, schema = console(), spec["risk"], spec["args_schema"]
+    state = "enabled" if spec["enabled"] else "[yellow]not enabled[/]"
+    out.print(f"[bold]{plain(spec['name'])}[/] {spec['version']}   [{RISK[risk]}]{risk} risk[/]   {state}")
+    out.print(f"{plain(spec['description'])}\n")
     table = wrapped("argument", "type", "default", "", wrap=("type", ""))
     for name, field in schema["properties"].items():
         default = "[bold]required[/]" if name in schema.get("required", ()) else plain(_json(field.get("default")))
         table.add_row(plain(name), plain(_kind(field)), default, plain(field.get("description", "")))
     if schema["properties"]:
         out.print(table)
-    out.print(f"\ntouches: {', '.join(tool.permissions) or 'nothing'}")
+    out.print(f"\ntouches: {', '.join(spec['required_permissions']) or 'nothing'}")
 
 
 def _kind(schema: Mapping[str, Any]) -> str:

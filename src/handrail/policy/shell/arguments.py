@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from handrail.policy.shell import git
+from handrail.policy.shell.git import shortened
 from handrail.policy.shell.programs import sed_scripts_plain
 
 # By program: the arguments that name a program, or code that runs one.
@@ -52,6 +53,16 @@ _HIDDEN = {
     )
     for name in names.split()
 }
+# Long options that do so and may be written shorter, as far as they stay distinct.
+_LONG = {
+    "tar": ("--to-command", "--checkpoint-action", "--use-compress-program", "--rsh-command", "--rmt-command",
+            "--info-script", "--new-volume-script"),
+    "sort": ("--compress-program",),
+    "split": ("--filter",),
+    "man": ("--pager", "--html"),
+    "wget": ("--use-askpass", "--execute", "--config"),
+    "zip": ("--unzip-command",),
+}  # fmt: skip
 _FIRST_TOO = frozenset({"alias", "enable", "hash", "shopt", "bind", "complete", "let", "declare", "typeset", "fc"})
 
 
@@ -66,6 +77,9 @@ def hidden_program(texts: Sequence[str]) -> str:
         return _options(texts)
     if name in ("sed", "gsed"):
         return "" if sed_scripts_plain(texts) else "a script of sed may run or write what is not plainly named"
+    for text in texts[1:]:
+        if shortened(text, _LONG.get(name, ())):
+            return f"{name} {text} may run what is not plainly named"
     hidden = _HIDDEN.get(name)
     if hidden is None:
         return ""

@@ -101,6 +101,27 @@ _CALM = {
 }
 
 
+# Options of subcommands that name a program or have git run one.
+_RUNNING = tuple(
+    f"--{name}"
+    for name in (
+        "upload-pack", "receive-pack", "exec", "extcmd", "ext-diff", "textconv", "open-files-in-pager", "tool",
+    )
+)  # fmt: skip
+_OTHERS = frozenset({"--text"})  # complete by themselves
+
+
+def shortened(text: str, options: Sequence[str]) -> bool:
+    """Whether a word is one of these long options, in full or cut short, with a value or without."""
+    name = text.partition("=")[0]
+    return (
+        len(name) > 2
+        and name.startswith("--")
+        and name not in _OTHERS
+        and any(option.startswith(name) for option in options)
+    )
+
+
 def subcommand(texts: Sequence[str]) -> tuple[str, list[str], list[str]]:
     """The options before the subcommand, the subcommand, and what follows: `("status", before, after)`."""
     at = 1
@@ -140,7 +161,7 @@ def runs_programs(texts: Sequence[str]) -> str:
         if re.match(r"-c\Z|--(?:exec-path|config-env|git-dir|work-tree|namespace)", option):
             return f"git {option} may make git run other programs"
     for text in after:
-        if re.match(r"--(?:upload-pack|receive-pack|exec|extcmd|ext-diff|textconv|open-files-in-pager|tool)\b", text):
+        if shortened(text, _RUNNING):
             return f"git {name} {text} runs another program"
         if "::" in text and name in ("clone", "fetch", "pull", "push", "remote", "ls-remote", "submodule", "archive"):
             return f"git {name} {text} names a program as transport"

@@ -214,8 +214,10 @@ def _options_fit(words: Words, allowed: re.Pattern[str]) -> bool:
             return True
         if word.sure in (Sure.ONE, Sure.ANY):
             return False
-        if word.sure is Sure.LITERAL and word.text[:1] in ("-", "+") and not allowed.fullmatch(word.text):
-            return word.text == "-"
+        # A dash alone is an operand, and options may still follow it.
+        optional = word.sure is Sure.LITERAL and word.text[:1] in ("-", "+") and word.text != "-"
+        if optional and not allowed.fullmatch(word.text):
+            return False
     return True
 
 

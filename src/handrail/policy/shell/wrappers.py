@@ -180,8 +180,10 @@ def _formed(words: Words, form: Form) -> Inner:
 
 
 def _env(words: Words) -> Inner:
-    at, odd = _after_options(words, Form("uC", ("unset", "chdir"), flags="i0v"))
-    doubt = f"env with {odd} is not followed" if odd else ""
+    at, odd = _after_options(words, Form("uC", ("unset", "chdir"), flags="0v"))
+    # Nor are -i and -u: without a PATH a shell looks for programs in a default one, which may hold the current folder.
+    unset = next((word.text for word in words[1:at] if re.match(r"-[a-zA-Z0-9]*u|--u", word.text)), "")
+    doubt = f"env with {odd or unset} is not followed" if odd or unset else ""
     while at < len(words) and (found := re.match(r"([^=]*)=", words[at].text)):
         if changes_programs(found[1], words[at].text[found.end() :]):
             doubt = doubt or f"setting {found[1]} may change what programs run"

@@ -156,23 +156,49 @@ def mask(spec: dict[str, Any]) -> None:
     os.mkdir(b"/.hidden", 0o755)
     os.mkdir(b"/.hidden/folder", 0o555)
     _written(b"/.hidden/file", b"", 0o000)
+    roots = [path for path, _, ours in spec["binds"] if ours]
     for path, how in spec["masks"]:
-        if how == "hide":
-            _hide(path)
-        else:
+        if how != "hide":
             _bound_again(path, calls.ATTR_RDONLY if how == "lock" else 0)
+        elif inner := [root for root in roots if root.startswith(path + b"/")]:
+            _hide_around(path, inner)
+        else:
+            _hide(path)
 
 
 def _hide(path: bytes) -> None:
     target = calls.open_path(path)
     try:
         folder = stat.S_ISDIR(os.fstat(target).st_mode)
-        empty = calls.open_tree(b"/.hidden/folder" if folder else b"/.hidden/file", deep=False)
-        calls.set_attributes(empty, calls.ATTR_RDONLY | calls.ATTR_NOSUID | calls.ATTR_NODEV, deep=False)
-        calls.move_onto(empty, target)
-        os.close(empty)
+        _cover(target, b"/.hidden/folder" if folder else b"/.hidden/file", deep=False)
     finally:
         os.close(target)
+
+
+def _hide_around(path: bytes, inner: list[bytes]) -> None:
+    """Hide a folder that holds roots of the plan, and show those again at their places."""
+    target = calls.open_path(path)
+    area = b"/.hidden/around"
+    os.mkdir(area)
+    try:
+        calls.mount(b"tmpfs", area, b"tmpfs", calls.NOSUID | calls.NODEV, b"mode=755,size=64k,nr_inodes=256")
+        for root in inner:
+            held = calls.open_tree(root, deep=True)
+            _place(area + root[len(path) :], held)
+            os.close(held)
+        _cover(target, area, deep=True)
+        calls.detach(area)
+    finally:
+        os.rmdir(area)
+        os.close(target)
+
+
+def _cover(target: int, by: bytes, *, deep: bool) -> None:
+    """Put a folder or file of ours over what a program must not see."""
+    cover = calls.open_tree(by, deep=deep)
+    calls.set_attributes(cover, calls.ATTR_RDONLY | calls.ATTR_NOSUID | calls.ATTR_NODEV, deep=False)
+    calls.move_onto(cover, target)
+    os.close(cover)
 
 
 def _bound_again(path: bytes, attributes: int) -> None:

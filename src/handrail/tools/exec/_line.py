@@ -12,11 +12,12 @@ from handrail.words import How, Touch, TouchKind
 if TYPE_CHECKING:
     from handrail.policy.shell.model import Part
 
-# Variables that cannot make a program run another one or read other files.
+# Variables that cannot make a program run another one or read other files; of a locale the value decides.
 PLAIN_VARIABLES = re.compile(
-    r"LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLORTERM|NO_COLOR|FORCE_COLOR|CLICOLOR|COLUMNS|LINES|CI|DEBUG|VERBOSE|"
+    r"TZ|TERM|COLORTERM|NO_COLOR|FORCE_COLOR|CLICOLOR|COLUMNS|LINES|CI|DEBUG|VERBOSE|"
     r"NODE_ENV|RUST_BACKTRACE|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|PYTHONHASHSEED|SOURCE_DATE_EPOCH"
 )
+_PLAIN_VALUE = re.compile(r"[^/]*")  # a path would name a file to be read, such as a terminal's description
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # What says something by exit code 1 and has not failed.
 _ANSWERS_BY_CODE = frozenset({"grep", "egrep", "fgrep", "zgrep", "rg", "diff", "cmp", "test", "[", "[["})
@@ -40,12 +41,21 @@ def touches_of_line(args: Mapping[str, Any]) -> Sequence[Touch]:
 
 
 def _doubts(line: str, doubt: str, env: Mapping[str, str], *, empty: bool) -> Iterator[Touch]:
-    risky = sorted(name for name in env if PLAIN_VARIABLES.fullmatch(name) is None)
+    risky = sorted(name for name, value in env.items() if not _plain(name, value))
     if risky:
         why = f"env sets {', '.join(risky)}, which can change what the commands do"
         yield Touch(TouchKind.PROC_EXEC, line, doubt=why)
     if doubt or empty:
         yield Touch(TouchKind.PROC_EXEC, line, doubt=doubt or "the line names no command")
+
+
+def _plain(name: str, value: str) -> bool:
+    """Whether a variable changes what is printed alone; in some locales a shell reads its line in another way."""
+    from handrail.policy.shell.variables import changes_programs
+
+    if PLAIN_VARIABLES.fullmatch(name) is None:
+        return not changes_programs(name, value)
+    return _PLAIN_VALUE.fullmatch(value) is not None or name == "TZ"
 
 
 def _paths(paths: Sequence[str], cwd: str) -> Iterator[str]:

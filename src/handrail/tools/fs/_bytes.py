@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
 
 from handrail.ports import Limits
 from handrail.tools.fs._excerpt import CONTEXT, room_for
 from handrail.tools.fs._text import bad_encoding, lines_of
+from handrail.words import noun
 
 AROUND = 4 * CONTEXT  # bytes that hold at least CONTEXT characters, whatever the encoding
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Range:
     """The text of a byte range, what stands around it, and where it really starts and ends."""
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from handrail.ports import Limits, Secrets
 from handrail.tools.fs._text import body_of, lines_of
+from handrail.words import noun
 
 CONTEXT = 24 * 1024  # characters around a part that can tell whether it must be hidden
 _LEAST = 200  # characters of a long line that are shown whatever else needs room
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Window:
     """A stretch of a file's text, and where in it showing starts."""
 
@@ -26,7 +26,7 @@ class Window:
     ends: bool  # the stretch reaches the end of the file
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Piece:
     """Characters of a window, and the mark that follows where a line was cut."""
 
@@ -35,7 +35,7 @@ class Piece:
     mark: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Selection:
     """What fits: its pieces, its last line, where the next line starts, and the first line that was cut."""
 

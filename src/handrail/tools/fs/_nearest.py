@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Callable
 
 from handrail.errors import Code, Problem
 from handrail.output.redact import MARK
+from handrail.spelling import nearest
 from handrail.tools.fs._ladder import Original
 from handrail.tools.fs._text import body_of, lines_of
 
@@ -97,7 +97,7 @@ def _alike(there: list[str], wanted: str) -> int | None:
     shared = [len(words & set(_WORD.findall(line))) for line in starts]
     if words and shared and 2 * max(shared) >= len(words):
         return shared.index(max(shared))
-    like = difflib.get_close_matches(wanted[:_LETTERS], {line[:_LETTERS] for line in starts[:_SPELT]}, 1, 0.5)
+    like = nearest(wanted[:_LETTERS], {line[:_LETTERS] for line in starts[:_SPELT]}, 1, 0.5)
     return next((index for index, line in enumerate(starts) if like and line[:_LETTERS] == like[0]), None)
 
 

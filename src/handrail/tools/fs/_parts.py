@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -37,7 +36,7 @@ class FileText:
     complete: bool  # the whole file is in `text`
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Want:
     """Which part is asked for."""
 
@@ -49,7 +48,7 @@ class Want:
     byte_limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Facts:
     """What is known of the whole file."""
 
@@ -61,7 +60,7 @@ class Facts:
     eol: str
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Show:
     """Where a part is shown: the place's name, the limits, what must be hidden."""
 

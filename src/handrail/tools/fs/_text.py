@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 
 from handrail.errors import Code, Problem
 from handrail.output.redact import MARK
+from handrail.words import noun
 
 QUICK_SAMPLE = 256  # no control byte in these: text
 SAMPLE = 8192  # bytes that decide whether a file without NUL is binary
@@ -50,7 +50,7 @@ _MAGIC = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Decoded:
     """A file's text, and what is needed to turn it into the very same bytes again."""
 

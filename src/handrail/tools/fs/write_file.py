@@ -21,6 +21,7 @@ from handrail.words import Answer, Evidence, How, Place, PlaceKind, Touch, Touch
 Mode = Literal["create", "overwrite", "append"]
 _ECHOED = 4000  # characters of content that are repeated in a suggested call
 _CHUNK = 1 << 20
+WHATEVER = "*"  # as expected_sha256: what is there may be replaced unread; it is kept all the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,9 @@ async def write_file(
     path: Writes,
     content: str,
     mode: Annotated[Mode, "create: nothing may be there; overwrite: the file must have been read; append"] = "create",
-    expected_sha256: Annotated[str | None, "what must be there now; lets overwrite replace a file not read"] = None,
+    expected_sha256: Annotated[
+        str | None, "what must be there now; lets overwrite replace a file not read; `*`: whatever is there"
+    ] = None,
     mkdirs: Annotated[bool, "make missing folders"] = True,
 ) -> Answer[FileWrite]:
     """Write a text file in one step: it is there whole or not at all. To change a part of a file, use edit_file."""
@@ -99,7 +102,7 @@ async def _plan(
     expected_sha256: str | None,
 ) -> _Plan:
     if path.kind is PlaceKind.MISSING:
-        if expected_sha256:
+        if expected_sha256 and expected_sha256 != WHATEVER:
             raise stale(path, expected_sha256, "")
         refuse_marks("", content, path.shown)
         made = partial(diff_texts, None, content, path.shown, secrets, limits)
@@ -109,6 +112,8 @@ async def _plan(
         raise _exists(files, path, content)
     old, before = await _standing(files, path, limits, mode)
     known = expected_sha256 if expected_sha256 is not None or mode == "append" else files.seen(path)
+    if known == WHATEVER:
+        known = before
     if known != before and not (mode == "append" and known is None):
         raise stale(path, known, before)
     size = len(old or b"") + len(content)

@@ -12,7 +12,7 @@ from handrail import strict_json
 from handrail.catalog import Reads, tool
 from handrail.errors import Code, Problem
 from handrail.ports import Limits, Workspace
-from handrail.tools.util._jmespath import ExpressionError, search, size_of
+from handrail.selecting import ExpressionError, search, size_of
 from handrail.words import Answer, Evidence, Place
 
 MAX_RESULT_BYTES = 1024 * 1024

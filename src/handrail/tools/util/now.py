@@ -12,6 +12,7 @@ from pydantic import Field
 from handrail.catalog import tool
 from handrail.errors import Code, Problem
 from handrail.ports import Clock
+from handrail.spelling import nearest
 from handrail.words import Answer
 
 if TYPE_CHECKING:
@@ -49,10 +50,8 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def _unknown(name: str) -> Problem:
-    import difflib
-
     words = _words()
-    found = difflib.get_close_matches(name.strip().lower().replace(" ", "_"), words, 3, 0.6)
+    found = nearest(name.strip().lower().replace(" ", "_"), words, 3, 0.6)
     near = list(dict.fromkeys(words[word] for word in found))
     hint = f" Did you mean {' or '.join(near)}?" if near else " Use an IANA name such as Europe/Berlin."
     next_call = {"tool": "now", "args": {"timezone": near[0]}} if near else None

@@ -1,4 +1,4 @@
-"""Fakes for every port, for the tests of people who build on Handrail."""
+"""Fakes of what a run stands on: time, the person, the record, the screen."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 from handrail.ports import Reply, Request
 from handrail.words import Scope
-
-__all__ = ["FixedClock", "MemoryJournal", "RecordingScreen", "ScriptedApprover"]
 
 
 class FixedClock:

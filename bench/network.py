@@ -1,0 +1,163 @@
+"""http_fetch with every gate against bare clients without any: one warm connection, a large body, a thousand at once.
+
+The server is a process of its own on loopback. httpx2 is measured where it is installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import aiohttp
+from common import interleaved
+
+from handrail import Runtime
+
+LARGE = 5_000_000
+AT_ONCE = 1000
+SERVER = """
+import asyncio, sys
+LINE = b"the quick brown fox jumps over the lazy dog 0123456789\\n"
+def body(size):
+    data = (LINE * (size // len(LINE) + 1))[:size]
+    return b"HTTP/1.1 200 OK\\r\\nContent-Type: text/plain\\r\\nContent-Length: %d\\r\\n\\r\\n" % size + data
+SMALL, LARGE = body(1024), body(5_000_000)
+class Serve(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport, self.data = transport, b""
+    def data_received(self, data):
+        self.data += data
+        while b"\\r\\n\\r\\n" in self.data:
+            head, _, self.data = self.data.partition(b"\\r\\n\\r\\n")
+            self.transport.write(LARGE if b" /large" in head else SMALL)
+async def main():
+    server = await asyncio.get_running_loop().create_server(Serve, "127.0.0.1", 0, backlog=2048)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+asyncio.run(main())
+"""
+
+Get = Callable[[str], Awaitable[Any]]
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[int]:
+    """A server in its own process; gives its port."""
+    process = subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdin is not None
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.stdin.close()
+        process.wait(timeout=10)
+        process.stdout.close()
+
+
+@asynccontextmanager
+async def handrail_client(port: int, *, spill: bool) -> AsyncIterator[Get]:
+    """http_fetch through the kernel: parsed, judged, vetted, journaled, redacted, bounded."""
+    http = {"allowed_hosts": [f"127.0.0.1:{port}"], "allowed_networks": ["127.0.0.0/8"], "spill_large": spill}
+    config = {"tools": {"enable": ["http"]}, "http": http, "limits": {"max_repeats": 0}}
+    with tempfile.TemporaryDirectory() as folder:
+        async with Runtime.open(folder, config=config) as runtime:
+
+            async def get(url: str) -> Any:
+                outcome = await runtime.call("http_fetch", {"url": url})
+                assert outcome.ok, outcome.content
+                return outcome
+
+            yield get
+
+
+@asynccontextmanager
+async def aiohttp_client() -> AsyncIterator[Get]:
+    """The client we build on, with 16 connections."""
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=16)) as session:
+
+        async def get(url: str) -> bytes:
+            async with session.get(url) as response:
+                return await response.read()
+
+        yield get
+
+
+@asynccontextmanager
+async def httpx2_client() -> AsyncIterator[Get]:
+    """The client to hold against, behind a semaphore of 16."""
+    import httpx2
+
+    slots = asyncio.Semaphore(16)
+    async with httpx2.AsyncClient(trust_env=False) as client:
+
+        async def get(url: str) -> bytes:
+            async with slots:
+                found: bytes = (await client.get(url)).content
+                return found
+
+        yield get
+
+
+async def burst(get: Get, url: str) -> float:
+    """Seconds for a thousand at once."""
+    started = time.perf_counter()
+    await asyncio.gather(*[get(f"{url}?{number}") for number in range(AT_ONCE)])
+    return time.perf_counter() - started
+
+
+async def bursts(clients: dict[str, Get], url: str, rounds: int) -> None:
+    """Print the median of each, in turns."""
+    times: dict[str, list[float]] = {name: [] for name in clients}
+    for _ in range(rounds):
+        for name, get in clients.items():
+            times[name].append(await burst(get, url))
+    print(f"\n{AT_ONCE} calls at once")
+    for name, found in times.items():
+        print(f"  {name:44} {statistics.median(found) * 1000:10.1f} ms")
+
+
+async def table(title: str, clients: dict[str, Get], url: str, *, rounds: int, batch: int, size: int = 0) -> None:
+    """Print the median time of a call of each, in turns."""
+    contestants = {name: _numbered(get, url) for name, get in clients.items()}
+    for contestant in contestants.values():
+        await contestant(0)
+    print(f"\n{title}")
+    for row in await interleaved(contestants, rounds=rounds, batch=batch):
+        speed = f"{size / row.microseconds:10.0f} MB/s" if size else ""
+        print(f"  {row.name:44} {row.microseconds:10.1f} us {speed}  x{row.ratio:.2f}")
+
+
+def _numbered(get: Get, url: str) -> Callable[[int], Awaitable[Any]]:
+    return lambda number: get(f"{url}?{number}")
+
+
+async def main(*, rounds: int = 20) -> None:
+    """Measure all, in one run."""
+    async with AsyncExitStack() as stack:
+        port = await stack.enter_async_context(served())
+        base = f"http://127.0.0.1:{port}"
+        clients: dict[str, Get] = {
+            "handrail http_fetch, every gate": await stack.enter_async_context(handrail_client(port, spill=False))
+        }
+        if find_spec("httpx2") is not None:
+            clients["httpx2, bare"] = await stack.enter_async_context(httpx2_client())
+        else:
+            print("httpx2 is not installed: not measured")
+        clients["aiohttp, bare"] = await stack.enter_async_context(aiohttp_client())
+        keeps = await stack.enter_async_context(handrail_client(port, spill=True))
+        await table("1 KB over a warm connection", clients, f"{base}/small", rounds=rounds, batch=50)
+        large = {**clients, "handrail, whole body kept and redacted": keeps}
+        await table("5 MB body", large, f"{base}/large", rounds=rounds, batch=3, size=LARGE)
+        await bursts(clients, f"{base}/small", max(3, rounds // 4))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,218 @@
+"""What every dialect is made of: its words, its tables, and how a call is heard in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
+from typing import Any
+
+from handrail.dialects._schema import check
+from handrail.dialects._usual import USUAL
+from handrail.errors import FACTS, Code, Problem
+from handrail.spelling import nearest
+from handrail.versions import Adapter, adapt
+from handrail.words import Json, Outcome, noun
+
+Args = dict[str, Any]
+Event = Mapping[str, Any]
+
+
+@noun
+class Word:
+    """One tool of another system: its name, ours, its arguments as its document has them, what comes back."""
+
+    name: str
+    ours: str
+    says: str
+    args: Mapping[str, Any]  # JSON Schema, in the document's names
+    names: Mapping[str, str] = field(default_factory=dict)  # document's argument -> ours, where they differ
+    defaults: Mapping[str, Json] = field(default_factory=dict)  # the document's, filled in before translating
+    always: Mapping[str, Json] = field(default_factory=dict)  # what every call of it says in our words
+    inward: Callable[[Args], Args] | None = None  # what renaming cannot do, on renamed arguments
+    back: Callable[[Args], Args | None] | None = None  # our arguments in the document's; None: it cannot say them
+    outward: Callable[[Outcome], Any] | None = None  # the result in the document's fields
+    result: Mapping[str, Any] | None = None  # JSON Schema of it
+    capabilities: tuple[str, ...] = ()  # in the document's names
+    version: str = "1.0.0"
+    adapters: Mapping[int, Adapter] = field(default_factory=dict)
+
+    def heard(self, args: Mapping[str, Json], *, repair: bool) -> tuple[Args, tuple[str, ...]]:
+        """Give arguments in our names; INVALID_ARGS speaks the document's."""
+        given, warnings = check(self.args, args, repair=repair)
+        ours = {self.names.get(name, name): value for name, value in {**self.defaults, **given}.items()}
+        told = self.inward(ours) if self.inward is not None else ours
+        return {**told, **self.always}, warnings
+
+    def said(self, args: Mapping[str, Json]) -> Args | None:
+        """Give our arguments in the document's names; None where it has no words for them."""
+        theirs = {ours: name for name, ours in self.names.items()}
+        known, usual = self.args.get("properties", {}), USUAL.get(self.ours, {})
+        told = {
+            name: value
+            for name, value in args.items()
+            if theirs.get(name, name) in known or name not in usual or usual[name] != value
+        }
+        if self.back is not None:
+            try:
+                return self.back(told)
+            except (KeyError, TypeError, AttributeError, IndexError):
+                return None  # a call that lacks something, such as a text too long to be repeated
+        told = {
+            name: value
+            for name, value in told.items()
+            if self.always.get(name, value) != value or name not in self.always
+        }
+        if any(theirs.get(name, name) not in known for name in told):
+            return None
+        return {theirs.get(name, name): value for name, value in told.items() if value is not None}
+
+
+@noun
+class Heard:
+    """A foreign call in our words."""
+
+    tool: str
+    args: Mapping[str, Json]
+    word: Word
+    warnings: tuple[str, ...] = ()
+
+
+@noun
+class Requested:
+    """One call that a message of another system asks for, as `Runtime.call` takes it."""
+
+    tool: str
+    args: Mapping[str, Json]
+    version: str | None = None
+    call_id: str | None = None
+    trace_id: str | None = None
+    permissions: tuple[str, ...] | None = None
+    idempotency_key: str | None = None
+
+    def keywords(self) -> dict[str, Any]:
+        """Give what `Runtime.call` takes besides name and arguments."""
+        names = ("version", "call_id", "trace_id", "permissions", "idempotency_key")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+@noun
+class Message:
+    """What a message of another system asks for: calls, or the answer that ends its task."""
+
+    calls: tuple[Requested, ...] = ()
+    final_answer: str = ""
+
+
+@noun
+class Dialect:
+    """Another system's words over our tools."""
+
+    name: str
+    about: str
+    words: Mapping[str, Word]
+    errors: Mapping[Code, str]  # our code -> the document's name; every code has one
+    envelope: Callable[[Outcome], dict[str, Json]]
+    events: Callable[[Iterable[Event]], Iterator[dict[str, Json]]]
+    approval: Callable[[Mapping[str, Any]], dict[str, Json]]
+    messages: Callable[[Mapping[str, Any]], Message]
+    former: Mapping[str, str] = field(default_factory=dict)  # other names in use -> the document's
+    touches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # its permissions -> our kinds of touch
+    refused: Mapping[str, str] = field(default_factory=dict)  # names it would have -> why they are not served
+
+    def heard(self, tool: str, args: Mapping[str, Json], version: str | None = None, *, repair: bool = True) -> Heard:
+        """Translate a call; UNKNOWN_TOOL, UNSUPPORTED_VERSION and INVALID_ARGS speak the document's names."""
+        word, warnings = self._found(tool)
+        if version is not None and version != word.version:
+            args, more = adapt(word.name, version, word.version, word.adapters, args)
+            warnings += more
+        ours, mended = word.heard(args, repair=repair)
+        return Heard(word.ours, ours, word, warnings + mended)
+
+    def of(self, tool: str, asked: str = "") -> Word | None:
+        """The word for a tool of ours: the one that was asked with, or the first."""
+        word = self.words.get(self._plain(asked))
+        if word is not None and word.ours == tool:
+            return word
+        return next((word for word in self.words.values() if word.ours == tool), None)
+
+    def tool_name(self, tool: str, asked: str = "") -> str:
+        """The document's name of a tool of ours; ours where it has none."""
+        if asked:
+            name = self._plain(asked)
+            return self.former.get(name, name)
+        word = self.of(tool)
+        return word.name if word is not None else tool
+
+    def said(self, call: Mapping[str, Any] | None) -> dict[str, Json] | None:
+        """A suggested call in the document's words; None where it has none."""
+        word = self.of(str(call.get("tool"))) if call else None
+        args = word.said(call.get("args") or {}) if word is not None and call else None
+        return None if args is None or word is None else {"tool": word.name, "args": args}
+
+    def permissions(self, given: Iterable[str]) -> frozenset[str]:
+        """Permissions of the document as kinds of touch; what it does not know permits nothing."""
+        return frozenset(kind for name in given for kind in self.touches.get(name, (name,)))
+
+    def reworded(self, problem: Problem, word: Word) -> Problem:
+        """A problem with arguments, in the document's argument names."""
+        theirs = {ours: name for name, ours in word.names.items()}
+        for error in problem.details.get("errors") or ():
+            first, dot, rest = str(error.get("field", "")).partition(".")
+            error["field"] = f"{theirs.get(first, first)}{dot}{rest}"
+        if theirs:
+            names = "|".join(map(re.escape, theirs))
+            problem.message = re.sub(rf"`({names})\b", lambda found: f"`{theirs[found[1]]}", problem.message)
+        return problem
+
+    def word(self, tool: str) -> Word:
+        """The word that a caller names; UNKNOWN_TOOL names the nearest."""
+        return self._found(tool)[0]
+
+    def _found(self, tool: str) -> tuple[Word, tuple[str, ...]]:
+        if not isinstance(tool, str):
+            raise self._unknown(str(tool)[:100])
+        name = self._plain(tool)
+        word = self.words.get(name)
+        if word is not None:
+            return word, ()
+        now = self.former.get(name)
+        if now is not None:
+            return self.words[now], (f"`{tool}` is called `{now}` in {self.name}",)
+        raise self._unknown(tool)
+
+    def _unknown(self, tool: str) -> Problem:
+        if (why := self.refused.get(tool)) is not None:
+            return Problem(Code.UNKNOWN_TOOL, f"{tool} is not served in the dialect {self.name}: {why}.", near=[])
+        twins = [word.name for word in self.words.values() if word.ours == tool]
+        ends = {name.rpartition(".")[2].rpartition("/")[2]: name for name in self.words}
+        close = nearest(tool[:100], [*self.words, *ends], 3, 0.5)
+        near = list(dict.fromkeys([*twins, *(ends.get(name, name) for name in close)]))[:3]
+        hint = f" Did you mean {' or '.join(near)}?" if near else f" There are {', '.join(self.words)}."
+        return Problem(
+            Code.UNKNOWN_TOOL, f"There is no tool {tool[:100]!r} in the dialect {self.name}.{hint}", near=near
+        )
+
+    def _plain(self, name: str) -> str:
+        """A name as the document writes it, also when it came through a function-calling API."""
+        if name in self.words:
+            return name
+        return next((word for word in self.words if encoded(word) == name), name)
+
+
+def one_call(message: Mapping[str, Any], name: str, args: str, **more: Any) -> Message:
+    """The one call of a message that names its tool and arguments under these keys; INVALID_ARGS for any other."""
+    tool, given = message.get(name), message.get(args) or {}
+    if not isinstance(tool, str) or not isinstance(given, Mapping):
+        raise Problem(Code.INVALID_ARGS, f"The message needs `{name}`, a tool's name, and `{args}`, an object.")
+    return Message((Requested(tool, given, **more),))
+
+
+def encoded(name: str) -> str:
+    """A name that every function-calling API takes; a dialect finds the document's name again."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)
+
+
+def table(default: Mapping[str, str], **names: str) -> dict[Code, str]:
+    """Name every code: by itself, or by its class."""
+    return {code: names.get(code.value) or default[FACTS[code].error_class] for code in Code}

@@ -1,0 +1,261 @@
+"""autonous: seven tools named as the commands they stand for, one Result for all, tool_call.* events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from handrail.dialects._dialect import Args, Dialect, Event, Message, Requested, Word
+from handrail.dialects._schema import properties
+from handrail.dialects._telling import finished, picked, problem, spoken_call
+from handrail.errors import FACTS, Code, Problem
+from handrail.words import Json, Outcome
+
+DEEPEST = 10  # how far `recursive` goes
+
+
+# ── arguments ────────────────────────────────────────────────────────────────────────────────
+
+
+def _ls(args: Args) -> Args:
+    depth = DEEPEST if args.pop("recursive", False) else 1
+    return {**args, "depth": depth}
+
+
+def _ls_back(args: Args) -> Args | None:
+    told = {name: args.pop(name) for name in ("path", "limit", "cursor") if name in args}
+    return None if set(args) - {"depth"} else told | ({"recursive": True} if args.get("depth", 1) > 1 else {})
+
+
+def _read(args: Args) -> Args:
+    """Bytes are counted only where bytes are asked for; otherwise the whole file is shown as far as limits go."""
+    return {"byte_offset": 0, **args} if "byte_limit" in args else args
+
+
+def _write(args: Args) -> Args:
+    # Its overwrite replaces what is there, read before or not; the former content is kept for undo.
+    return args if args["mode"] == "append" else {**args, "expected_sha256": "*"}
+
+
+def _write_back(args: Args) -> Args | None:
+    mode = args.get("mode")
+    return {"path": args["path"], "content": args["content"], "mode": mode} if mode in ("append", "overwrite") else None
+
+
+def _edit(args: Args) -> Args:
+    match = "all" if args.get("all") else "first"
+    return {"path": args["path"], "edits": [{"old": args["find"], "new": args["replace"], "match": match}]}
+
+
+def _edit_back(args: Args) -> Args | None:
+    edits = args.get("edits") or []
+    if len(edits) != 1 or edits[0].get("match") not in ("all", "first"):
+        return None
+    edit = edits[0]
+    return {"path": args["path"], "find": edit["old"], "replace": edit["new"], "all": edit["match"] == "all"}
+
+
+# ── output ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _listed(outcome: Outcome) -> str:
+    entries = outcome.data["entries"]
+    return _lines(f"{item['name']}/" if item["type"] == "directory" else item["name"] for item in entries)
+
+
+def _found(outcome: Outcome) -> str:
+    return _lines(outcome.data["paths"])
+
+
+def _matched(outcome: Outcome) -> str:
+    return _lines(f"{item['file']}:{item['line']}:{item['text']}" for item in outcome.data["matches"])
+
+
+LIMIT = {"type": "integer", "minimum": 1}
+CURSOR = {"type": "string"}
+WORDS = (
+    Word(
+        "ls",
+        "list_dir",
+        "List a directory, one entry a line; `recursive` goes below.",
+        properties(path="string", recursive_="boolean", limit_=LIMIT, cursor_=CURSOR),
+        inward=_ls,
+        back=_ls_back,
+        outward=_listed,
+    ),
+    Word(
+        "find",
+        "find_files",
+        "Find paths whose name fits a pattern.",
+        properties(
+            path="string",
+            name_pattern="string",
+            max_depth_={"type": "integer", "minimum": 1, "maximum": 256},
+            limit_={**LIMIT, "maximum": 10000},
+            cursor_=CURSOR,
+        ),
+        names={"name_pattern": "pattern", "max_depth": "depth"},
+        outward=_found,
+    ),
+    Word(
+        "grep",
+        "grep",
+        "Search files for a pattern; matches come as file:line:text.",
+        properties(path="string", pattern="string", glob_="string", limit_={**LIMIT, "maximum": 5000}, cursor_=CURSOR),
+        outward=_matched,
+    ),
+    Word(
+        "read",
+        "read_file",
+        "Read a file, or part of it from a byte offset.",
+        properties(path="string", offset_={"type": "integer", "minimum": 0}, limit_bytes_=LIMIT),
+        names={"offset": "byte_offset", "limit_bytes": "byte_limit"},
+        inward=_read,
+        outward=lambda outcome: outcome.data["text"],
+    ),
+    Word(
+        "write",
+        "write_file",
+        "Write a file in one step: overwrite it, or append to it.",
+        properties(path="string", content="string", mode_={"type": "string", "enum": ["append", "overwrite"]}),
+        defaults={"mode": "overwrite"},
+        inward=_write,
+        back=_write_back,
+        outward=lambda outcome: f"{outcome.data['bytes']}\n",
+    ),
+    Word(
+        "edit",
+        "edit_file",
+        "Find and replace text in a file: the first match, or all.",
+        properties(path="string", find="string", replace="string", all_="boolean"),
+        inward=_edit,
+        back=_edit_back,
+        outward=lambda outcome: f"{outcome.data['replacements']}\n",
+    ),
+    Word(
+        "bash",
+        "run_command",
+        "Run a command with bash.",
+        properties(cmd="string", workdir_="string", timeout_seconds_={"type": "number", "minimum": 1, "maximum": 600}),
+        names={"cmd": "command", "workdir": "cwd"},
+        outward=lambda outcome: outcome.data.get("stdout") or "",
+    ),
+)
+
+
+def _envelope(outcome: Outcome) -> dict[str, Json]:
+    """One Result for every tool; what its document does not have stands in `meta`."""
+    ok, cut = outcome.ok, outcome.truncation
+    word = DIALECT.of(outcome.tool, outcome.asked)
+    stdout, stderr = _streams(outcome, word)
+    told: dict[str, Json] = {
+        "ok": ok,
+        "exit_code": _exit_code(outcome),
+        "stdout": stdout,
+        "stderr": stderr,
+        "truncated_lines": cut is not None and cut.by != "bytes",
+        "truncated_bytes": cut is not None and cut.by == "bytes",
+    }
+    if cut is not None and cut.next_cursor is not None:
+        told["next_page_cursor"] = cut.next_cursor
+    return {**told, "meta": _meta(outcome)}
+
+
+def _streams(outcome: Outcome, word: Word | None) -> tuple[str, str]:
+    if outcome.error is not None:
+        details = outcome.error.details
+        stderr = str(details.get("stderr") or "")
+        said = f"{outcome.error.message}\n"
+        return str(details.get("stdout") or ""), f"{stderr}{said}" if not stderr else f"{stderr.rstrip()}\n{said}"
+    if not isinstance(outcome.data, dict) or word is None or word.outward is None:
+        return outcome.content, ""
+    return str(word.outward(outcome)), str(outcome.data.get("stderr") or "") if outcome.tool == "run_command" else ""
+
+
+def _exit_code(outcome: Outcome) -> int:
+    """The program's own where there was one; else 0 or 1."""
+    known: Any = outcome.error.details if outcome.error is not None else outcome.data
+    code = known.get("exit_code") if isinstance(known, Mapping) else None
+    if isinstance(code, int) and (outcome.ok or code != 0):
+        return code
+    return 0 if outcome.ok else 1
+
+
+def _meta(outcome: Outcome) -> dict[str, Json]:
+    meta: dict[str, Json] = {"call_id": outcome.call_id, "summary": outcome.summary, "redacted": outcome.redacted}
+    if outcome.error is not None:
+        meta |= {"error_class": outcome.error.error_class, "error": problem(outcome, DIALECT)}
+    if outcome.warnings:
+        meta["warnings"] = list(outcome.warnings)
+    if outcome.refs:
+        meta["refs"] = [ref.ref for ref in outcome.refs]
+    return meta
+
+
+# ── events, approvals, messages ──────────────────────────────────────────────────────────────
+
+
+def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:
+    """tool_call.started, tool_call.completed, tool_call.failed; what is no tool call keeps its kind."""
+    for event in finished(events):
+        kind = str(event.get("kind"))
+        common = picked(event, "seq", "ts", "run_id", "call_id")
+        if kind.startswith("tool."):
+            yield {**common, "kind": f"tool_call.{kind.removeprefix('tool.')}", "payload": _payload(kind, event)}
+        else:
+            yield dict(event)
+
+
+def _payload(kind: str, event: Event) -> dict[str, Json]:
+    name, args = spoken_call(event, DIALECT)
+    if kind == "tool.started":
+        return {"tool_name": name, "arguments": args}
+    if kind == "tool.failed":
+        return {
+            "tool_name": name,
+            "error": event.get("message") or event.get("code"),
+            "error_class": event.get("class", "unknown"),
+            "redacted": bool(event.get("redacted")),
+        }
+    return {
+        "tool_name": name,
+        "latency_ms": event.get("duration_ms"),
+        "exit_code": event.get("exit_code") or 0,
+        "truncated_lines": "truncated_lines" in event,
+        "truncated_bytes": "truncated_bytes" in event,
+    }
+
+
+def _approval(request: Mapping[str, Any]) -> dict[str, Json]:
+    """Its document asks nobody yet; where settings do, the request is ours in its names."""
+    call = DIALECT.said({"tool": request.get("tool"), "args": request.get("params")})
+    return {**request, **({} if call is None else {"tool": call["tool"], "params": call["args"]})}
+
+
+def _messages(message: Mapping[str, Any]) -> Message:
+    """`{"tool_calls": [{"name", "arguments"}], "final_answer": ""}`: calls, or the answer, never neither."""
+    calls, answer = message.get("tool_calls") or [], message.get("final_answer") or ""
+    known = isinstance(calls, list) and all(isinstance(call, Mapping) and "name" in call for call in calls)
+    if not known or not isinstance(answer, str):
+        raise Problem(Code.INVALID_ARGS, 'Expected {"tool_calls": [{"name", "arguments"}], "final_answer": ""}.')
+    if not calls and not answer:
+        raise Problem(Code.INVALID_ARGS, "The message has neither tool calls nor a final answer.")
+    return Message(
+        tuple(Requested(call["name"], call.get("arguments") or {}) for call in calls), "" if calls else answer
+    )
+
+
+DIALECT = Dialect(
+    name="autonous",
+    about="autonous, Milestone 4: the tool subsystem of a supervised worker",
+    words={word.name: word for word in WORDS},
+    errors={code: facts.error_class for code, facts in FACTS.items()},
+    envelope=_envelope,
+    events=_events,
+    approval=_approval,
+    messages=_messages,
+)

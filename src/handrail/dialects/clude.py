@@ -1,0 +1,202 @@
+"""clude-code: ToolCallRequest and ToolCallResult, permissions by name, one audit line a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from handrail.dialects._dialect import Dialect, Event, Message, Requested, Word
+from handrail.dialects._schema import properties
+from handrail.dialects._telling import ENDS, files_changed, finished, problem, spoken_call
+from handrail.errors import Code, Problem
+from handrail.words import Json, Outcome, TouchKind
+
+STRINGS = {"type": "array", "items": {"type": "string"}}
+CURSOR = {"type": "string"}
+ONE = {"type": "integer", "minimum": 1}
+# As its document prints it; `thought` and `evidence` stand in the last of its examples.
+DISPLAY = {
+    "type": "object",
+    "properties": {
+        "content": {"type": "string", "description": "要显示给用户的内容（支持 Markdown）"},
+        "level": {
+            "type": "string",
+            "enum": ["info", "success", "warning", "error", "progress"],
+            "default": "info",
+            "description": "消息级别（影响显示样式）",
+        },
+        "title": {"type": "string", "description": "可选标题（用于分段显示）"},
+        "thought": {"type": "string"},
+        "evidence": STRINGS,
+    },
+    "required": ["content"],
+    "additionalProperties": False,
+}
+WORDS = (
+    Word(
+        "list_dir",
+        "list_dir",
+        "List a folder.",
+        properties(path="string", ignore_globs_=STRINGS, cursor_=CURSOR),
+        names={"ignore_globs": "ignore"},
+    ),
+    Word(
+        "glob_file_search",
+        "find_files",
+        "Find files by a glob pattern.",
+        properties(glob_pattern="string", target_directory_="string", cursor_=CURSOR),
+        names={"glob_pattern": "pattern", "target_directory": "path"},
+    ),
+    Word(
+        "read_file",
+        "read_file",
+        "Read a text file, from a line on.",
+        properties(path="string", offset_=ONE, limit_=ONE),
+    ),
+    Word(
+        "apply_patch",
+        "apply_patch",
+        "Change files by a patch: the one way to write.",
+        properties(patch_text="string"),
+        names={"patch_text": "patch"},
+    ),
+    Word("delete_file", "delete_path", "Delete a file.", properties(path="string"), always={"confirm": True}),
+    Word(
+        "grep",
+        "grep",
+        "Search files for a pattern.",
+        properties(
+            pattern="string",
+            path_="string",
+            glob_="string",
+            multiline_="boolean",
+            head_limit_={"type": "integer", "minimum": 1, "maximum": 5000},
+            **{"-i_": "boolean"},
+            cursor_=CURSOR,
+        ),
+        names={"head_limit": "limit", "-i": "ignore_case"},
+    ),
+    Word(
+        "codebase_search",
+        "codebase_search",
+        "Find the places in the code that a question is about.",
+        properties(query="string", target_directories_=STRINGS),
+        names={"target_directories": "paths"},
+    ),
+    Word(
+        "run_terminal_cmd",
+        "run_command",
+        "Run a command in the workspace, in the background where asked.",
+        properties(command="string", is_background_="boolean"),
+        names={"is_background": "background"},
+    ),
+    Word("job_list", "job_list", "List the commands in the background.", properties()),
+    Word(
+        "job_read",
+        "job_read",
+        "Read what a command in the background wrote.",
+        properties(job="string", cursor_="integer", wait_seconds_="number"),
+    ),
+    Word("job_stop", "job_stop", "Stop a command in the background.", properties(job="string")),
+    Word("display", "display", "Show progress, a conclusion or a note to the person.", DISPLAY),
+    Word("read_lints", "read_lints", "Read what linters say of files.", properties(paths=STRINGS)),
+    Word(
+        "update_memory",
+        "update_memory",
+        "Create, update or delete a note that is remembered.",
+        properties(
+            action={"type": "string", "enum": ["create", "update", "delete"]},
+            title_="string",
+            knowledge_to_store_="string",
+            existing_knowledge_id_="string",
+        ),
+        names={"knowledge_to_store": "content", "existing_knowledge_id": "id"},
+    ),
+)
+
+
+def _envelope(outcome: Outcome) -> dict[str, Json]:
+    """ToolCallResult."""
+    error = outcome.error
+    told: dict[str, Json] = {
+        "tool_call_id": outcome.call_id,
+        "ok": outcome.ok,
+        "payload": _payload(outcome),
+        "error": None
+        if error is None
+        else {"code": error.code, "message": error.message, "details": problem(outcome, DIALECT)},
+    }
+    changed, commands = [change.path for change in outcome.changes], list(outcome.commands)
+    if changed or commands:
+        told["artifacts"] = {"files_changed": changed, "commands_run": commands}
+    return {**told, "duration_ms": outcome.duration_ms}
+
+
+def _payload(outcome: Outcome) -> Json:
+    if not outcome.ok:
+        return None
+    data = outcome.data if isinstance(outcome.data, dict) else {"value": outcome.data}
+    if outcome.data is None and outcome.refs:
+        return {"ref": outcome.refs[-1].ref, "sha256": outcome.refs[-1].sha256, "summary": outcome.summary}
+    return data
+
+
+def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:
+    """One audit line for every call, started or not."""
+    return (_audit(event) for event in finished(events) if event.get("kind") in ENDS)
+
+
+def _audit(event: Event) -> dict[str, Json]:
+    name, args = spoken_call(event, DIALECT)
+    return {
+        "trace_id": event.get("trace_id"),
+        "tool_call_id": event.get("call_id"),
+        "name": name,
+        "version": event.get("version"),
+        "args": args,
+        "result": {"ok": event.get("status") == "ok"},
+        "error": {"code": event["code"]} if event.get("code") else None,
+        "duration_ms": event.get("duration_ms"),
+        "artifacts": {"files_changed": files_changed(event), "commands_run": list(event.get("commands_run") or ())},
+    }
+
+
+def _approval(request: Mapping[str, Any]) -> dict[str, Json]:
+    """REQUIRE_CONFIRMATION(scope): ours in its names, with the scope it would hold for."""
+    call = DIALECT.said({"tool": request.get("tool"), "args": request.get("params")})
+    told = {} if call is None else {"tool": call["tool"], "params": call["args"]}
+    return {**request, **told, "decision": "REQUIRE_CONFIRMATION", "scope": request.get("max_scope")}
+
+
+def _messages(message: Mapping[str, Any]) -> Message:
+    """A ToolCallRequest, or the short form `{"tool": …, "args": …}` of the document's examples."""
+    name = message.get("name", message.get("tool"))
+    if not isinstance(name, str) or not isinstance(message.get("args"), Mapping):
+        raise Problem(Code.INVALID_ARGS, "A ToolCallRequest needs `name` and `args`.")
+    wanted = message.get("requested_permissions")
+    return Message(
+        (
+            Requested(
+                name,
+                message["args"],
+                message.get("version"),
+                message.get("tool_call_id"),
+                message.get("trace_id"),
+                None if wanted is None else tuple(wanted),
+            ),
+        )
+    )
+
+
+DIALECT = Dialect(
+    name="clude",
+    about="clude-code: tool protocol, permissions and sandbox",
+    words={word.name: word for word in WORDS},
+    errors={code: code.value for code in Code},
+    envelope=_envelope,
+    events=_events,
+    approval=_approval,
+    messages=_messages,
+    former={"message_user": "display"},
+    touches={kind.value: (kind.value,) for kind in TouchKind},
+)

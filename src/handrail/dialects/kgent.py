@@ -1,0 +1,119 @@
+"""kunora-kgent: filesystem, skill and memory toolsets, ToolResult {ok, summary, data, artifacts, error}."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call
+from handrail.dialects._schema import properties
+from handrail.dialects._telling import files_changed, finished, picked, problem, spoken_call
+from handrail.errors import Code
+from handrail.words import Json, Outcome
+
+CURSOR = {"type": "string"}
+STRINGS = {"type": "array", "items": {"type": "string"}}
+TOOLSETS = {
+    "FilesystemToolset": ("read_file", "write_file", "list_files", "grep_files"),
+    "SkillToolset": ("list_skills", "load_skill"),
+    "MemoryToolset": ("recall_memory", "write_memory"),
+}
+
+
+def _write_back(args: Args) -> Args | None:
+    return {"path": args["path"], "content": args["content"]} if args.get("mode") == "overwrite" else None
+
+
+WORDS = (
+    Word("read_file", "read_file", "Read a text file of the sandbox.", properties(path="string")),
+    Word(
+        "write_file",
+        "write_file",
+        "Write a text file of the sandbox, replacing one that was read before.",
+        properties(path="string", content="string"),
+        always={"mode": "overwrite"},
+        back=_write_back,
+    ),
+    Word("list_files", "list_dir", "List a folder of the sandbox.", properties(path="string", cursor_=CURSOR)),
+    Word(
+        "grep_files",
+        "grep",
+        "Search the files below a path for a pattern.",
+        properties(pattern="string", path="string", cursor_=CURSOR),
+    ),
+    Word("list_skills", "list_skills", "List the skills there are.", properties()),
+    Word("load_skill", "load_skill", "Load a skill by its id.", properties(skill_id="string")),
+    Word(
+        "recall_memory",
+        "recall_memory",
+        "Recall notes that fit a query.",
+        properties(query="string", scope_="string", limit_={"type": "integer", "minimum": 1}),
+    ),
+    Word(
+        "write_memory",
+        "write_memory",
+        "Propose a note to remember; a person accepts it.",
+        properties(content="string", scope_="string", tags_=STRINGS),
+    ),
+)
+
+
+def _envelope(outcome: Outcome) -> dict[str, Json]:
+    """ToolResult; what was too large for it stands in `artifacts` as references."""
+    error = outcome.error
+    kept = [{"ref": ref.ref, "sha256": ref.sha256, "bytes": ref.bytes} for ref in outcome.refs]
+    changed = [{"ref": change.path, "sha256": change.after, "op": change.op} for change in outcome.changes]
+    return {
+        "ok": outcome.ok,
+        "summary": outcome.summary,
+        "data": outcome.data,
+        "artifacts": [*changed, *kept],
+        "error": None
+        if error is None
+        else {
+            "code": error.code,
+            "message": error.message,
+            "details": problem(outcome, DIALECT),
+            "retryable": error.retryable,
+        },
+    }
+
+
+def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:
+    """tool.started, tool.completed, tool.failed with the tool as the document names it, duration and status."""
+    for event in finished(events):
+        kind = str(event.get("kind"))
+        if not kind.startswith("tool."):
+            yield dict(event)
+            continue
+        name, args = spoken_call(event, DIALECT)
+        told = {**picked(event, "seq", "ts", "run_id", "call_id"), "kind": kind, "tool": name}
+        if kind == "tool.started":
+            yield {**told, "args": args}
+            continue
+        ended = {"status": event.get("status"), "duration_ms": event.get("duration_ms")}
+        error = {"error": {"code": event.get("code"), "message": event.get("message")}} if "code" in event else {}
+        refs = [ref.get("ref") for ref in event.get("refs") or () if isinstance(ref, Mapping)]
+        yield {**told, **ended, "artifacts": [*files_changed(event), *refs], **error}
+
+
+def _approval(request: Mapping[str, Any]) -> dict[str, Json]:
+    """Approval comes later in its document; where settings ask, the request is ours in its names."""
+    call = DIALECT.said({"tool": request.get("tool"), "args": request.get("params")})
+    return {**request, **({} if call is None else {"tool": call["tool"], "params": call["args"]})}
+
+
+def _messages(message: Mapping[str, Any]) -> Message:
+    return one_call(message, "tool", "args")
+
+
+DIALECT = Dialect(
+    name="kgent",
+    about="kunora-kgent, Tool System: filesystem, skills and memory",
+    words={word.name: word for word in WORDS},
+    errors={code: code.value for code in Code},
+    envelope=_envelope,
+    events=_events,
+    approval=_approval,
+    messages=_messages,
+)

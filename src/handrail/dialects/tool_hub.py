@@ -1,0 +1,363 @@
+"""tool-hub: the core/* tools, ToolResult with evidence and error.kind."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from handrail.dialects._dialect import Args, Dialect, Event, Message, Requested, Word, table
+from handrail.dialects._telling import ENDS, excerpt, finished, problem, spoken_call
+from handrail.dialects._tool_hub_schemas import ARGS, DEFAULT_GLOB, RESULTS
+from handrail.errors import Code, Problem
+from handrail.words import Json, Outcome
+
+MIB = 1024 * 1024
+HEAD_LINES = 20  # of a file that was read, whose hash is evidence
+DEEPEST = 10
+HTTP = frozenset({"http_fetch", "http_json", "http_head", "http_download"})
+CHANGING = frozenset({"core/fs.writeText", "core/fs.deletePath", "core/http.downloadFile"})
+_SENSITIVE = ("token", "cookie", "authorization", "secret", "password", "key")
+
+
+# ── arguments ────────────────────────────────────────────────────────────────────────────────
+
+
+def _write(args: Args) -> Args:
+    # Its overwrite replaces what is there, read before or not; the former content is kept for undo.
+    over = args.pop("overwrite")
+    return {**args, "mode": "overwrite", "expected_sha256": "*"} if over else {**args, "mode": "create"}
+
+
+def _write_back(args: Args) -> Args | None:
+    if args.get("mode") == "append" or set(args) - {"path", "content", "mode", "mkdirs", "expected_sha256"}:
+        return None
+    told = {"path": args["path"], "text": args["content"], "overwrite": args.get("mode") == "overwrite"}
+    return {**told, "mkdirp": args["mkdirs"]} if "mkdirs" in args else told
+
+
+def _list(args: Args) -> Args:
+    deep, depth = args.pop("recursive"), args.pop("depth", DEEPEST)
+    return {**args, "depth": depth if deep else 1}
+
+
+def _list_back(args: Args) -> Args | None:
+    names = {"path": "path", "limit": "maxEntries", "hidden": "includeHidden", "cursor": "cursor"}
+    depth = args.pop("depth", 1)
+    if set(args) - set(names):
+        return None
+    told = {names[name]: value for name, value in args.items()}
+    return {**told, "recursive": True, "maxDepth": depth} if depth > 1 else told
+
+
+# ── results ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_result(outcome: Outcome) -> Json:
+    data, path = outcome.data, outcome.evidence[0].ref
+    text = excerpt(data["text"], f"the whole is {path}, sha256 {data['sha256']}")
+    return {"path": path, "text": text, "bytes": data["bytes"]}
+
+
+def _search_result(outcome: Outcome) -> Json:
+    rows = outcome.data["matches"]
+    told = {"matches": [{"file": row["file"], "lineNo": row["line"], "excerpt": row["text"]} for row in rows]}
+    return {**told, **_next(outcome)}
+
+
+def _list_result(outcome: Outcome) -> Json:
+    return {"entries": outcome.data["entries"], **_next(outcome)}
+
+
+def _next(outcome: Outcome) -> dict[str, Json]:
+    cursor = outcome.data.get("next_cursor")
+    return {} if cursor is None else {"nextCursor": cursor}
+
+
+def _fetch_result(outcome: Outcome) -> Json:
+    told = _only("url", "status", "headers", "text", "bytes")(outcome)
+    cut = outcome.truncation
+    if outcome.data["complete"] or cut is None:
+        return told
+    more = {"nextCursor": cut.next_cursor} if cut.next_cursor else {}
+    where = f"the whole is {outcome.refs[-1].ref}" if outcome.refs else "`cursor` goes on, downloadFile keeps it"
+    return {**told, "text": f"{told['text'].rstrip()}\n[truncated; {where}]", **more}
+
+
+def _download_result(outcome: Outcome) -> Json:
+    data = outcome.data
+    return {"destPath": data["path"], "bytes": data["bytes"], "sha256": data["sha256"]}
+
+
+def _now_result(outcome: Outcome) -> Json:
+    data = outcome.data
+    return {"iso": data["iso"], "epochMs": data["epoch_ms"], "timezone": data["timezone"]}
+
+
+def _only(*names: str) -> Any:
+    return lambda outcome: {name: outcome.data[name] for name in names}
+
+
+FETCH = {"timeoutMs": "timeout_ms", "maxBytes": "max_bytes"}
+# What a call leaves out settings say: 15000 ms and 5 MB, unless an operator set them otherwise.
+FETCH_DEFAULTS = {"method": "GET", "maxBytes": 10 * MIB}
+
+
+def _word(name: str, ours: str, says: str, **more: Any) -> Word:
+    return Word(name, ours, says, ARGS[name], result=RESULTS[name], **more)
+
+
+WORDS = (
+    _word(
+        "core/fs.readText",
+        "read_file",
+        "Read a UTF-8 text file.",
+        names={"maxBytes": "max_bytes"},
+        # The most it may ask for: 5 MB unless settings say otherwise.
+        defaults={"maxBytes": 10 * MIB},
+        always={"whole": True},
+        outward=_read_result,
+        capabilities=("read:fs",),
+    ),
+    _word(
+        "core/fs.writeText",
+        "write_file",
+        "Write a UTF-8 text file; one that exists only with overwrite=true.",
+        names={"text": "content", "mkdirp": "mkdirs"},
+        defaults={"overwrite": False, "mkdirp": True},
+        inward=_write,
+        back=_write_back,
+        outward=_only("path", "bytes", "sha256"),
+        capabilities=("write:fs",),
+    ),
+    _word(
+        "core/fs.listDir",
+        "list_dir",
+        "List a directory, deeper with recursive=true.",
+        names={"maxEntries": "limit", "includeHidden": "hidden", "maxDepth": "depth"},
+        defaults={"recursive": False, "maxEntries": 2000, "includeHidden": False},
+        inward=_list,
+        back=_list_back,
+        outward=_list_result,
+        capabilities=("read:fs",),
+    ),
+    _word(
+        "core/fs.searchText",
+        "grep",
+        "Search the files below a directory for a text.",
+        names={"root": "path", "query": "pattern", "maxMatches": "limit", "maxFiles": "max_files"},
+        defaults={"glob": DEFAULT_GLOB},
+        always={"literal": True},
+        outward=_search_result,
+        capabilities=("read:fs",),
+    ),
+    _word(
+        "core/fs.sha256",
+        "hash_file",
+        "Compute the SHA-256 of a file.",
+        outward=_only("sha256", "bytes"),
+        capabilities=("read:fs",),
+    ),
+    _word(
+        "core/fs.deletePath",
+        "delete_path",
+        "Delete a file or directory; needs confirm=true.",
+        always={"recursive": True},
+        outward=lambda outcome: {"path": outcome.data["path"], "removed": outcome.data["removed"]},
+        capabilities=("danger:destructive", "write:fs"),
+    ),
+    _word(
+        "core/http.fetchText",
+        "http_fetch",
+        "Fetch a URL as text.",
+        names=FETCH,
+        defaults=FETCH_DEFAULTS,
+        always={"format": "text"},
+        outward=_fetch_result,
+        capabilities=("network",),
+    ),
+    _word(
+        "core/http.fetchJson",
+        "http_json",
+        "Fetch a URL as JSON.",
+        names=FETCH,
+        defaults=FETCH_DEFAULTS,
+        outward=_only("json", "status"),
+        capabilities=("network",),
+    ),
+    _word(
+        "core/http.downloadFile",
+        "http_download",
+        "Download a URL into a file of the sandbox.",
+        names={"destPath": "path", **FETCH},
+        defaults={"overwrite": False},
+        outward=_download_result,
+        capabilities=("network", "write:fs"),
+    ),
+    _word(
+        "core/http.head",
+        "http_head",
+        "Get the headers of a URL.",
+        names={"timeoutMs": "timeout_ms"},
+        outward=_only("status", "headers"),
+        capabilities=("network",),
+    ),
+    _word(
+        "core/util.json.select",
+        "json_select",
+        "Select from JSON with a JMESPath expression.",
+        names={"path": "expression"},
+        outward=_only("value"),
+    ),
+    _word(
+        "core/util.text.truncate",
+        "truncate_text",
+        "Cut a text to a number of characters, with a mark.",
+        names={"maxChars": "max_chars"},
+        outward=_only("text"),
+    ),
+    _word("core/util.hash.sha256Text", "hash_text", "Compute the SHA-256 of a text.", outward=_only("sha256")),
+    _word("core/util.time.now", "now", "Tell the time: ISO, epoch ms, time zone.", outward=_now_result),
+    _word("core/util.template.render", "render_template", "Render a Mustache template.", outward=_only("text")),
+)
+
+
+# ── ToolResult ───────────────────────────────────────────────────────────────────────────────
+
+
+def _envelope(outcome: Outcome) -> dict[str, Json]:
+    """ToolResult: result or error, and always evidence."""
+    word = DIALECT.of(outcome.tool, outcome.asked)
+    told: dict[str, Json] = {
+        "ok": outcome.ok,
+        "toolCallId": outcome.call_id,
+        "tool": DIALECT.tool_name(outcome.tool, outcome.asked),
+        "result": None,
+        "evidence": _evidence(outcome),
+        "error": None,
+    }
+    if outcome.error is not None:
+        kind = error_kind(outcome.error.code, outcome.tool)
+        return told | {"error": {"kind": kind, "message": outcome.error.message, "details": problem(outcome, DIALECT)}}
+    if outcome.data is None:
+        return told | {"result": {"fileRef": outcome.refs[-1].ref if outcome.refs else None}}
+    return told | {"result": outcome.data if word is None or word.outward is None else word.outward(outcome)}
+
+
+def error_kind(code: str, tool: str) -> str:
+    """The document's kind of a code; a timeout is HTTP_TIMEOUT where HTTP was spoken."""
+    if code == Code.TIMEOUT and tool in HTTP:
+        return "HTTP_TIMEOUT"
+    return DIALECT.errors[Code(code)]
+
+
+def _evidence(outcome: Outcome) -> list[Json]:
+    """In the forms that the document gives for each tool; never a secret, since ours holds none."""
+    data = outcome.data if outcome.ok and isinstance(outcome.data, dict) else {}
+    call = [{"type": "tool", "ref": outcome.call_id, "summary": outcome.summary}]
+    if not data:
+        return call
+    match outcome.tool:
+        case "read_file":
+            lines = "".join(data["text"].splitlines(keepends=True)[:HEAD_LINES])
+            head = hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()
+            said = f"bytes={data['bytes']} sha256={data['sha256']} first {HEAD_LINES} lines sha256={head}"
+            return [{"type": "file", "ref": outcome.evidence[0].ref, "summary": said}]
+        case "write_file":
+            return [{"type": "file", "ref": data["path"], "summary": f"bytes={data['bytes']} sha256={data['sha256']}"}]
+        case "http_download":
+            said = f"bytes={data['bytes']} sha256={data['sha256']} sourceUrl={data.get('url') or _source(outcome)}"
+            return [{"type": "file", "ref": data["path"], "summary": said}]
+        case "http_fetch" | "http_json" | "http_head":
+            return [{"type": "tool", "ref": outcome.call_id, "summary": f"status={data['status']}{_fields(data)}"}]
+    ours = [{"type": item.type, "ref": item.ref, "summary": item.summary} for item in outcome.evidence]
+    return [item if item["type"] == "file" else {**item, "type": "tool", "ref": outcome.call_id} for item in ours]
+
+
+def _source(outcome: Outcome) -> str:
+    return next((item.ref for item in outcome.evidence if item.type == "http"), "")
+
+
+def _fields(data: Mapping[str, Any]) -> str:
+    """The top fields of a JSON answer, by name; never those that sound secret."""
+    value = data.get("json")
+    names = list(value) if isinstance(value, Mapping) else []
+    shown = [str(name) for name in names if not any(word in str(name).lower() for word in _SENSITIVE)][:10]
+    if isinstance(value, list):
+        return f" items={len(value)}"
+    return f" fields={','.join(shown)}" if shown else ""
+
+
+# ── events, approvals, messages ──────────────────────────────────────────────────────────────
+
+
+def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:
+    """Our events with the document's tool names, arguments and error kinds."""
+    for event in finished(events):
+        if not str(event.get("kind")).startswith("tool."):
+            yield dict(event)
+            continue
+        name, args = spoken_call(event, DIALECT)
+        told = {**event, "tool": name, "args": args}
+        if event.get("kind") in ENDS and event.get("code"):
+            told["errorKind"] = error_kind(str(event["code"]), str(event.get("tool")))
+        told.pop("asked", None)
+        yield told
+
+
+def _approval(request: Mapping[str, Any]) -> dict[str, Json]:
+    call = DIALECT.said({"tool": request.get("tool"), "args": request.get("params")})
+    return {**request, **({} if call is None else {"tool": call["tool"], "params": call["args"]})}
+
+
+def idempotency_key(request_id: str, task_id: str, tool: str, args: Mapping[str, Json]) -> str:
+    """The key that joins retries of one step: request, task, tool and a hash of the arguments."""
+    import orjson
+
+    digest = hashlib.sha256(orjson.dumps(args, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return f"{request_id}:{task_id}:{tool}:{digest}"
+
+
+def _messages(message: Mapping[str, Any]) -> Message:
+    """A ToolIntent. A key is made only for a call that changes something and names its task."""
+    name, args = message.get("tool", message.get("toolName")), message.get("args") or {}
+    if not isinstance(name, str) or not isinstance(args, Mapping):
+        raise Problem(Code.INVALID_ARGS, "A ToolIntent needs `tool` and `args`.")
+    key, request, task = message.get("idempotencyKey"), message.get("requestId"), message.get("taskId")
+    changing = name in CHANGING or args.get("method") == "POST"
+    if key is None and task is not None and changing:
+        key = idempotency_key(str(request or ""), str(task), name, args)
+    return Message((Requested(name, args, message.get("version"), idempotency_key=key, trace_id=request),))
+
+
+DIALECT = Dialect(
+    name="tool-hub",
+    about="tool-hub, core tools on the PTC Runtime: fs, http, util",
+    words={word.name: word for word in WORDS},
+    errors=table(
+        {
+            "validation": "INPUT_SCHEMA_INVALID",
+            "policy": "POLICY_DENIED",
+            "tool_exec": "UPSTREAM_ERROR",
+            "timeout": "UPSTREAM_ERROR",
+            "unknown": "UPSTREAM_ERROR",
+        },
+        PATH_OUTSIDE_ROOTS="PATH_OUTSIDE_SANDBOX",
+        HOST_NOT_ALLOWED="HTTP_DISALLOWED_HOST",
+        FILE_TOO_LARGE="FILE_TOO_LARGE",
+        HTTP_TOO_LARGE="HTTP_TOO_LARGE",
+        INVALID_RESULT="OUTPUT_SCHEMA_INVALID",
+        ALREADY_EXISTS="POLICY_DENIED",
+    ),
+    envelope=_envelope,
+    events=_events,
+    approval=_approval,
+    messages=_messages,
+    former={word.name.removeprefix("core/"): word.name for word in WORDS},
+    touches={
+        "read:fs": ("fs.read",),
+        "write:fs": ("fs.write",),
+        "network": ("net.connect",),
+        "danger:destructive": ("fs.delete",),
+    },
+)

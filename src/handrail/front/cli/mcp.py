@@ -1,0 +1,125 @@
+"""handrail mcp: the tools for MCP clients, over stdin and stdout or HTTP, and the snippet that connects a client."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from handrail.front.cli._common import CONFIG, WORKSPACE, progress, run_async, workspace_of
+
+if TYPE_CHECKING:
+    from handrail.front.mcp.opening import Opening
+
+
+@click.group("mcp", invoke_without_command=True)
+@WORKSPACE
+@CONFIG
+@click.option("--preset", metavar="NAME", help="settings to use instead of any file: readonly or coding")
+@click.option("--dialect", default="native", show_default=True, metavar="NAME", help="whose names the tools have")
+@click.option("--run", "run_id", metavar="NAME", help="a run to go on with, or the name of a new one")
+@click.option("--http", "address", metavar="HOST:PORT", help="serve over HTTP instead of stdin and stdout")
+@click.option("--token-file", metavar="FILE", help="the bearer token for HTTP; else HANDRAIL_TOKEN, else one is made")
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> None:
+    """Serve the tools to an MCP client.
+
+    \b
+    handrail mcp                          over stdin and stdout; the client starts it
+    handrail mcp --http 127.0.0.1:8420    over HTTP, with a bearer token
+    handrail mcp install claude-code      connect a client
+
+    A call that must be approved is answered with `handrail approvals` in another terminal.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if given["preset"] and given["config"]:
+        raise click.UsageError("--preset and --config both say which settings count; choose one.")
+    if given["token_file"] and not given["address"]:
+        raise click.UsageError("--token-file is for --http.")
+    _need_sdk()
+    from handrail.front.mcp.logs import to_stderr
+
+    to_stderr()
+    opening = _opening(given)
+    if given["address"]:
+        from handrail.front.mcp.http import serve as serve_http
+
+        run_async(serve_http(opening, given["address"], given["token_file"]))
+    else:
+        from handrail.front.mcp.stdio import serve
+
+        run_async(serve(opening))
+
+
+def _need_sdk() -> None:
+    """Say what is missing before anything is served."""
+    from importlib.util import find_spec
+
+    if find_spec("mcp_types") is None:
+        raise click.UsageError("MCP needs one more package: pip install 'handrail[mcp]'.")
+
+
+def _opening(given: Mapping[str, Any]) -> Opening:
+    from handrail.front.mcp.opening import Opening
+
+    config = given["config"]
+    if given["preset"]:
+        from handrail.settings import preset
+
+        config = preset(given["preset"])
+    return Opening(workspace_of(given), config, given["run_id"], dialect=given["dialect"], progress=progress)
+
+
+@command.command("install")
+@click.argument("client", metavar="CLIENT")
+@click.option("--print", "only_print", is_flag=True, help="print the entry and write nothing")
+@click.option("--yes", is_flag=True, help="write without asking")
+@click.option("--user", is_flag=True, help="the user's settings of the client instead of the project's")
+@click.option("--env", "variables", multiple=True, metavar="NAME", help="pass a variable on, as ${NAME}")
+@click.option("--preset", metavar="NAME", help="have the server started with this preset")
+@click.option("--dialect", metavar="NAME", help="have the server started with this dialect")
+@CONFIG
+@WORKSPACE
+def install(client: str, only_print: bool, yes: bool, user: bool, variables: tuple[str, ...], **given: Any) -> int:
+    """Connect CLIENT: claude-code, claude-desktop, cursor, gemini-cli, goose, or mcp-json for a plain .mcp.json.
+
+    Shows what would change in the client's settings first. What is there stays; a copy is kept beside it.
+    """
+    from pathlib import Path
+
+    from handrail.front.mcp import install as installing
+
+    known = installing.CLIENTS.get(client)
+    if known is None:
+        raise click.UsageError(f"There is no client {client!r}; there are {', '.join(installing.CLIENTS)}.")
+    workspace = Path(workspace_of(given))
+    flags = [item for name in ("preset", "dialect", "config") if given[name] for item in (f"--{name}", given[name])]
+    entry = installing.entry_for(known, workspace, flags, variables, user=user)
+    plan = installing.planned(known, installing.place_of(known, workspace, user=user), entry)
+    if only_print:
+        sys.stdout.write(plan.snippet)
+        return 0
+    return _carried_out(plan, yes=yes)
+
+
+def _carried_out(plan: Any, *, yes: bool) -> int:
+    """Show what changes, and write it once a person has said so."""
+    from handrail.front.mcp.install import write
+
+    if plan.before == plan.after:
+        sys.stderr.write(f"{plan.path} has this entry already.\n")
+        return 0
+    sys.stdout.write(plan.diff)
+    sys.stdout.flush()
+    if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        sys.stderr.write("Nothing is written: nobody can be asked here. --yes writes it.\n")
+        return 0
+    if not yes and not click.confirm(f"Write {plan.path}?", err=True):
+        sys.stderr.write("Nothing is written.\n")
+        return 0
+    kept = write(plan)
+    sys.stderr.write(f"Written.{f' What was there is kept as {kept}.' if kept else ''}\n")
+    return 0

@@ -1,0 +1,36 @@
+"""LangChain: the tools of an open runtime as `StructuredTool`s."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.tools import StructuredTool, ToolException
+
+from handrail.runtime import Runtime
+from handrail.words import Json
+
+
+def tools(runtime: Runtime, toolset: str | None = None) -> list[StructuredTool]:
+    """Offer the enabled tools, all or those of one toolset; an error is what the model reads, never a crash."""
+    return [_tool(runtime, spec) for spec in runtime.tools() if toolset in (None, spec["toolset"])]
+
+
+def _tool(runtime: Runtime, spec: Mapping[str, Json]) -> StructuredTool:
+    name: str = spec["name"]
+
+    async def call(**args: Any) -> tuple[str, dict[str, Json]]:
+        outcome = await runtime.call(name, args)
+        if not outcome.ok:
+            raise ToolException(outcome.content)
+        return outcome.content, outcome.to_dict()
+
+    return StructuredTool(
+        name=name,
+        description=spec["description"],
+        args_schema=spec["args_schema"],
+        coroutine=call,
+        response_format="content_and_artifact",
+        handle_tool_error=True,
+        metadata={"risk": spec["risk"], "side_effects": spec["side_effects"]},
+    )

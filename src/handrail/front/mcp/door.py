@@ -1,0 +1,311 @@
+"""The door: every request of the protocol that concerns the runtime, as plain data in and out.
+
+It knows no transport and not the SDK; the SDK's server, the thin stdio codec and the HTTP guard all answer with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from handrail import __version__
+from handrail.catalog import Tool
+from handrail.errors import Misuse, Problem
+from handrail.front.mcp import approvals, prompts, resources
+from handrail.front.mcp.approvals import McpApprover
+from handrail.front.mcp.logs import hide_with
+from handrail.front.mcp.ongoing import ONGOING, Ongoing, Peer, show
+from handrail.front.mcp.opening import Opening
+from handrail.front.mcp.pages import page
+from handrail.front.mcp.results import call_result, spoken_entries, spoken_result, tool_entry
+from handrail.front.mcp.tasks import Tasks
+from handrail.front.mcp.wire import INVALID_PARAMS, METHOD_NOT_FOUND, TASKS, Params, Refused
+from handrail.policy.enablement import enabled
+from handrail.runtime import Runtime
+from handrail.words import Mode, Outcome, Status
+
+log = logging.getLogger("handrail.mcp")
+
+NAME = "handrail"
+INSTRUCTIONS = (
+    "Every call is checked against a policy, confined, recorded and can be undone. A refused call says by which rule "
+    "and how to mend it. A call that waits for a person ends as APPROVAL_REQUIRED with an id: once it is granted, "
+    "repeat the same call. Output that was cut names a run: path; read_file reads the rest."
+)
+# Of a call's `_meta`: what narrows it or names it, never what widens it.
+_KEY, _SKILL, _PERMISSIONS, _APPROVAL = (
+    "handrail/key",
+    "handrail/skill",
+    "handrail/permissions",
+    "handrail/approval",
+)
+
+Answers = Callable[[Peer, Params], Awaitable[dict[str, Any]]]
+
+
+class Door:
+    """One run behind one server; `async with Door(opening) as door`."""
+
+    def __init__(self, opening: Opening) -> None:
+        self._opening, self._approver = opening, McpApprover()
+        self._runtime: Runtime | None = None
+        self._busy, self._idle, self._open = 0, asyncio.Event(), asyncio.Event()
+        self.tasks = Tasks()
+        self._methods: dict[str, Answers] = {
+            "tools/list": self._list_tools,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read_resource,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+            "tasks/get": self._get_task,
+            "tasks/cancel": self._cancel_task,
+        }
+
+    # ── opening, and opening anew ────────────────────────────────────────────────────────────
+
+    async def __aenter__(self) -> Door:
+        await self._enter(None)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.tasks.close()
+        runtime, self._runtime = self._runtime, None
+        if runtime is not None:
+            await runtime.__aexit__(kind, error, trace)
+
+    @property
+    def runtime(self) -> Runtime:
+        """The run in force."""
+        if self._runtime is None:
+            raise Misuse("the run is not open: its settings cannot be taken")
+        return self._runtime
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls can be made."""
+        return self._runtime is not None
+
+    @property
+    def trusts_client(self) -> bool:
+        """Whether a client's own form may count."""
+        return self._approver.trust_client
+
+    async def _enter(self, run_id: str | None) -> None:
+        self._approver.ledger = None  # filled in by the runtime that opens
+        runtime = await self._opening.runtime(self._approver, run_id).__aenter__()
+        settings = runtime.parts.loaded.settings
+        self._approver.wait_seconds = min(settings.mcp.wait_seconds, settings.approvals.wait_seconds)
+        self._approver.headless = settings.mode is Mode.HEADLESS
+        self._approver.trust_client = settings.mcp.trust_client_approval
+        self._page_size = settings.mcp.page_size
+        runtime.on_display(show)
+        hide_with(runtime.parts.redactor.text)
+        self._entries: list[dict[str, Any]] | None = None
+        self._wrapped: dict[str, bool] = {}
+        self._last: dict[Any, list[dict[str, Any]]] = {}
+        self._runtime, self._run_id, self.loaded = runtime, runtime.run_id, runtime.parts.loaded
+        self._open.set()
+
+    def differs(self) -> bool:
+        """Whether the settings say something else now than when the run was opened; SettingsFault when they cannot."""
+        return not self.is_open or self._opening.settings().digest != self.loaded.digest
+
+    async def reopen(self, patience: float = 0.0) -> bool:
+        """Open the same run with the settings as they are now; False while calls are going on.
+
+        What waits for a person is stopped: it was asked for under another policy, so no answer would fit any more.
+        With patience, new calls are held back until those that are going on have ended.
+        """
+        self.tasks.close()
+        await asyncio.sleep(0)
+        if self._busy and not patience:
+            return False
+        self._open.clear()
+        try:
+            if self._busy:
+                self._idle.clear()
+                await asyncio.wait_for(self._idle.wait(), patience)
+            runtime, self._runtime = self._runtime, None
+            if runtime is not None:
+                await runtime.__aexit__(None, None, None)
+            await self._enter(self._run_id)
+        except TimeoutError:
+            return False
+        finally:
+            self._open.set()  # where it could not be opened, calls are refused until it can
+        return True
+
+    # ── answering ────────────────────────────────────────────────────────────────────────────
+
+    def serves(self, method: str) -> bool:
+        """Whether `answer` knows a method."""
+        return method in self._methods
+
+    async def answer(self, peer: Peer, method: str, params: Params) -> dict[str, Any]:
+        """Answer one request but `tools/call`; Refused where it cannot be answered."""
+        known = self._methods.get(method)
+        if known is None:
+            raise Refused(METHOD_NOT_FOUND, "Method not found", method)
+        return await self._counted(lambda: known(peer, params))
+
+    async def call(self, ongoing: Ongoing, params: Params) -> dict[str, Any]:
+        """Answer `tools/call`."""
+        if not ongoing.peer.has_tasks:
+            return await self._counted(lambda: self._call(ongoing, params))
+        return await self._parkable(ongoing, params)
+
+    async def _counted(self, work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+        if not self._open.is_set():
+            await self._open.wait()
+        self._busy += 1
+        try:
+            return await work()
+        finally:
+            self._busy -= 1
+            if not self._busy:
+                self._idle.set()
+
+    async def _parkable(self, ongoing: Ongoing, params: Params) -> dict[str, Any]:
+        """Make a call that goes on in the background once it waits for a person."""
+        parked = ongoing.parked = asyncio.get_running_loop().create_future()
+        work = asyncio.ensure_future(self._counted(lambda: self._call(ongoing, params)))
+        try:
+            await asyncio.wait({work, parked}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
+        return self.tasks.keep(work, parked.result()) if parked.done() and not work.done() else await work
+
+    async def _call(self, ongoing: Ongoing, params: Params) -> dict[str, Any]:
+        name, args = params["name"], params.get("arguments")
+        how = _how(params.get("_meta"))
+        if "inputResponses" in params:
+            answers = params["inputResponses"]
+            given = answers.get(approvals.ANSWER) if isinstance(answers, Mapping) else None
+            self._approver.take(params.get("requestState"), given, self.runtime.run_id)
+        ONGOING.set(ongoing)
+        ongoing.start()
+        try:
+            outcome = await self.runtime.call(name, args, **how)
+        except Misuse as misuse:
+            raise Refused(INVALID_PARAMS, str(misuse)) from None
+        finally:
+            ongoing.stop()
+        if outcome.status is Status.PENDING and ongoing.peer.modern and self._approver.trusts(ongoing):
+            return _asking(outcome)
+        if self.runtime.dialect != "native":
+            return spoken_result(outcome, self.runtime.dialect)
+        return call_result(outcome, wrapped=self._is_wrapped(name))
+
+    def _is_wrapped(self, name: str) -> bool:
+        """Whether a tool's data is no object, so that it is put into one."""
+        found = self._wrapped.get(name)
+        if found is None:
+            with suppress(Problem, Misuse):
+                schema = self.runtime.parts.catalog.get(name).shape.result_schema()
+                found = self._wrapped[name] = schema.get("type") != "object"
+        return bool(found)
+
+    def _tools(self) -> list[dict[str, Any]]:
+        """The enabled tools as the protocol lists them; made once for each opening."""
+        if self._entries is None:
+            tools, spoken = self._enabled(), self.runtime.dialect
+            native = spoken == "native"
+            self._entries = [tool_entry(tool) for tool in tools] if native else list(spoken_entries(spoken, tools))
+        return self._entries
+
+    def _enabled(self) -> Iterator[Tool]:
+        parts = self.runtime.parts
+        for name in parts.catalog.names():
+            try:
+                tool = parts.catalog.get(name)
+            except Exception as error:  # noqa: BLE001  another package's tool must not hide the others
+                log.warning("the tool %s cannot be loaded: %s", name, error)
+                continue
+            world = parts.world(tool)
+            if tool.offered and enabled(world.tool, world.enable, world.disable):
+                yield tool
+
+    def input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """The schema of a tool's arguments, for checks of the transport."""
+        return next((entry["inputSchema"] for entry in self._tools() if entry["name"] == name), None)
+
+    # ── one method each ──────────────────────────────────────────────────────────────────────
+
+    async def _list_tools(self, _: Peer, params: Params) -> dict[str, Any]:
+        return self._page("tools", params, self._tools(), "name")
+
+    async def _list_resources(self, _: Peer, params: Params) -> dict[str, Any]:
+        return self._page("resources", params, await self._listed(resources.listed), "uri")
+
+    async def _list_templates(self, _: Peer, params: Params) -> dict[str, Any]:
+        return self._page("resourceTemplates", params, resources.TEMPLATES, "name")
+
+    async def _read_resource(self, _: Peer, params: Params) -> dict[str, Any]:
+        return await resources.read(self.runtime, params)
+
+    async def _list_prompts(self, _: Peer, params: Params) -> dict[str, Any]:
+        return self._page("prompts", params, await self._listed(prompts.listed), "name")
+
+    async def _get_prompt(self, _: Peer, params: Params) -> dict[str, Any]:
+        return await prompts.get(self.runtime, params)
+
+    async def _get_task(self, _: Peer, params: Params) -> dict[str, Any]:
+        return self.tasks.get(params)
+
+    async def _cancel_task(self, _: Peer, params: Params) -> dict[str, Any]:
+        return self.tasks.cancel(params)
+
+    async def _listed(self, listed: Callable[[Runtime], Awaitable[list[dict[str, Any]]]]) -> list[dict[str, Any]]:
+        """What there is; where asking again was stopped since it always gave the same, what it gave."""
+        try:
+            found = self._last[listed] = await listed(self.runtime)
+        except Refused as refused:
+            stopped = refused.data is not None and refused.data.get("code") == "BUDGET_EXHAUSTED"
+            if not stopped or listed not in self._last:
+                raise
+            found = self._last[listed]
+        return found
+
+    def _page(self, kind: str, params: Params, entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
+        shown, cursor = page(params, entries, lambda entry: str(entry[name]), self._page_size)
+        return {kind: shown} if cursor is None else {kind: shown, "nextCursor": cursor}
+
+
+def capabilities(*, modern: bool) -> dict[str, Any]:
+    """What is offered; the stateless era has subscriptions and extensions."""
+    changing = {"listChanged": True}
+    offered = {"prompts": changing, "resources": {"subscribe": modern, **changing}, "tools": changing}
+    return {**offered, "extensions": {TASKS: {}}} if modern else offered
+
+
+def server_info() -> dict[str, str]:
+    """Who answers."""
+    return {"name": NAME, "version": __version__}
+
+
+def _asking(outcome: Outcome) -> dict[str, Any]:
+    assert outcome.error is not None
+    request: Any = outcome.error.details["approval"]
+    return approvals.input_required(request, approvals.question_of(request))
+
+
+def _how(meta: Any) -> dict[str, Any]:
+    """What a call's `_meta` says about how it is to be made."""
+    if not isinstance(meta, Mapping):
+        return {}
+    how = {"idempotency_key": meta.get(_KEY), "skill": meta.get(_SKILL), "approval": meta.get(_APPROVAL)}
+    if any(value is not None and not isinstance(value, str) for value in how.values()):
+        raise Refused(INVALID_PARAMS, "The handrail/ entries of `_meta` are texts.")
+    if (kinds := meta.get(_PERMISSIONS)) is not None:
+        if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
+            raise Refused(INVALID_PARAMS, f"{_PERMISSIONS} is a list of kinds of touch.")
+        how["permissions"] = kinds
+    return {name: value for name, value in how.items() if value is not None}

@@ -1,0 +1,318 @@
+"""MCP over HTTP: the guard first, then a short way for plain requests, and the SDK for everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from handrail.errors import Misuse
+from handrail.front.mcp import wire
+from handrail.front.mcp.door import Door
+from handrail.front.mcp.guard import (
+    Guard,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    Stopped,
+    guard_for,
+    parsed,
+    respond,
+    respond_json,
+)
+from handrail.front.mcp.ongoing import Ongoing, Peer
+from handrail.front.mcp.opening import Opening
+from handrail.front.mcp.shapes import is_call, is_handshake, negotiated, stamped
+from handrail.front.mcp.wire import INTERNAL_ERROR, MODERN_VERSION, WHOLE_VERSIONS, Refused
+
+log = logging.getLogger("handrail.mcp")
+
+PATH = "/mcp"
+MOST_SESSIONS = 1000
+SOON_SECONDS = 0.05
+_SESSION, _VERSION, _METHOD, _NAME = b"mcp-session-id", b"mcp-protocol-version", b"mcp-method", b"mcp-name"
+_ROUTING = frozenset({_SESSION, _VERSION, _METHOD, _NAME})
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Asked = tuple[bytes, str | int]
+
+
+class Front:
+    """The ASGI application; `sdk` is the SDK's own, which sees only what the guard let through."""
+
+    def __init__(self, door: Door, sdk: App, guard: Guard) -> None:
+        self._door, self._sdk, self._guard = door, sdk, guard
+        self._sessions: dict[bytes, Peer] = {}
+        self._asked: dict[Asked, asyncio.Task[dict[str, Any]]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._sdk(scope, receive, send)
+            return
+        try:
+            headers: Headers = dict(scope["headers"])
+            self._guard.check(headers, scope["headers"])
+            if scope["path"] != PATH:
+                raise Stopped(404)
+            if scope["method"] == "POST":
+                await self._post(scope, headers, receive, send)
+            else:
+                await self._other(scope, headers, receive, send)
+        except Stopped as stopped:
+            await respond(send, stopped.status, stopped.body, stopped.headers)
+
+    async def _post(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        body = await self._guard.body(receive)
+        message = parsed(body)
+        if message.__class__ is dict:
+            peer = self._peer_of(scope, headers, message)
+            if peer is not None and await self._short(peer, headers, message, receive, send):
+                return
+            if message.get("method") == "initialize":
+                await self._handshake(scope, message, _again(body, receive), send)
+                return
+        await self._sdk(scope, _again(body, receive), send)
+
+    async def _other(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        if scope["method"] not in ("GET", "DELETE"):
+            raise Stopped(405, b"", [(b"allow", b"GET, POST, DELETE")])
+        if scope["method"] == "DELETE":
+            self._sessions.pop(headers.get(_SESSION, b""), None)
+        await self._sdk(scope, receive, send)
+
+    # ── the short way ────────────────────────────────────────────────────────────────────────
+
+    def _peer_of(self, scope: Scope, headers: Headers, message: dict[str, Any]) -> Peer | None:
+        """The client of a request that is shaped exactly as the protocol says; None: the SDK looks at it."""
+        method, params = message.get("method"), message.get("params", {})
+        accept = headers.get(b"accept", b"")
+        plain = b"application/json" in accept and b"text/event-stream" in accept
+        once = sum(name in _ROUTING or name.startswith(b"mcp-param-") for name, _ in scope["headers"])
+        typed = headers.get(b"content-type", b"").partition(b";")[0].strip() == b"application/json"
+        if not (plain and typed and message.get("jsonrpc") == "2.0" and params.__class__ is dict):
+            return None
+        if once != sum(name in headers for name in _ROUTING) or method.__class__ is not str:
+            return None
+        if wire.is_modern(params):
+            return _modern(headers, method, params)
+        name = headers.get(_SESSION, b"")
+        session = self._sessions.pop(name, None)
+        if session is not None:
+            self._sessions[name] = session  # now the one that was used last
+        if (
+            session is None
+            or session.version not in WHOLE_VERSIONS
+            or headers.get(_VERSION, session.version.encode()) != session.version.encode()
+        ):
+            return None
+        return session
+
+    async def _short(self, peer: Peer, headers: Headers, message: dict[str, Any], receive: Receive, send: Send) -> bool:
+        """Answer without the SDK where that is enough; False where it is not."""
+        method, params, session = message["method"], message.get("params", {}), headers.get(_SESSION, b"")
+        if "id" not in message:
+            return await self._cancelled(peer, method, params, session, send)
+        request_id = message["id"]
+        if not wire.is_id(request_id) or (session, request_id) in self._asked:
+            return False
+        if method == "ping" and not peer.modern:
+            await respond_json(send, {"jsonrpc": "2.0", "id": request_id, "result": {}})
+            return True
+        if method == "tools/call" and is_call(params) and self._is_plain(peer, params):
+            work = self._door.call(Ongoing(peer, params["name"]), params)
+        elif self._door.serves(method) and (peer.modern or not method.startswith("tasks/")):
+            work = self._door.answer(peer, method, params)
+        else:
+            return False
+        asked = asyncio.ensure_future(work)
+        if session:
+            self._asked[session, request_id] = asked
+        try:
+            await self._answer(peer, message, asked, receive, send)
+        finally:
+            self._asked.pop((session, request_id), None)
+        return True
+
+    def _is_plain(self, peer: Peer, params: dict[str, Any]) -> bool:
+        """Whether a call is answered by one message: no progress on the way, no question back."""
+        wants = "progressToken" in params.get("_meta", {})
+        return not wants and not (self._door.trusts_client and not peer.modern)
+
+    async def _answer(
+        self, peer: Peer, message: dict[str, Any], asked: asyncio.Task[dict[str, Any]], receive: Receive, send: Send
+    ) -> None:
+        request_id, method = message["id"], message["method"]
+        await asyncio.wait((asked,), timeout=SOON_SECONDS)
+        leaving = None if asked.done() or not peer.modern else asyncio.ensure_future(_left(receive, asked))
+        try:
+            result = await asked
+        except Refused as refused:
+            await respond_json(send, wire.error(request_id, refused), _status(peer, refused))
+            return
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                asked.cancel()
+                raise
+            await respond(send, 202)  # a cancelled request is not answered
+            return
+        except Exception:
+            log.exception("%s failed", method)
+            told = Refused(INTERNAL_ERROR, "Internal error; the server's log has more.")
+            await respond_json(send, wire.error(request_id, told))
+            return
+        finally:
+            if leaving is not None:
+                leaving.cancel()
+        result = stamped(method, result) if peer.modern else result
+        await respond_json(send, {"jsonrpc": "2.0", "id": request_id, "result": result})
+
+    async def _cancelled(self, peer: Peer, method: str, params: dict[str, Any], session: bytes, send: Send) -> bool:
+        """Stop a request of the handshake era whose client gave up."""
+        named: Any = params.get("requestId")
+        if peer.modern or method != "notifications/cancelled" or not wire.is_id(named):
+            return False
+        asked = self._asked.get((session, named))
+        if asked is None:
+            return False
+        asked.cancel()
+        await respond(send, 202)
+        return True
+
+    # ── sessions of the handshake era ────────────────────────────────────────────────────────
+
+    async def _handshake(self, scope: Scope, message: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Let the SDK shake hands, and remember whose session it is."""
+        made: list[bytes] = []
+
+        async def watched(part: Any) -> None:
+            if part["type"] == "http.response.start" and part["status"] == 200:
+                made.extend(value for name, value in part["headers"] if name.lower() == _SESSION)
+            await send(part)
+
+        await self._sdk(scope, receive, watched)
+        params: Any = message.get("params")
+        if made:
+            known = is_handshake(params)
+            peer = Peer(negotiated(params), params["capabilities"]) if known else Peer("")
+            await self._remember(made[0], peer, scope)
+
+    async def _remember(self, session: bytes, peer: Peer, scope: Scope) -> None:
+        """Keep a session; the one that is used least recently makes room."""
+        self._sessions[session] = peer
+        if len(self._sessions) > MOST_SESSIONS:
+            oldest = next(iter(self._sessions))
+            del self._sessions[oldest]
+            headers = [(name, value) for name, value in scope["headers"] if name in (b"host", b"accept")]
+            ending = {**scope, "method": "DELETE", "headers": [*headers, (_SESSION, oldest)]}
+            await self._sdk(ending, _nothing, _nowhere)
+
+
+def _modern(headers: Headers, method: str, params: dict[str, Any]) -> Peer | None:
+    """The client of a request of the stateless era whose headers say what its body says."""
+    if headers.get(_VERSION) != MODERN_VERSION.encode() or headers.get(_METHOD) != method.encode():
+        return None
+    named = _NAMED.get(method)
+    if named is not None:
+        value = params.get(named)
+        if value.__class__ is not str or headers.get(_NAME) != value.encode() or not value.isprintable():
+            return None
+    return Peer(MODERN_VERSION, params["_meta"][wire.CAPABILITIES_KEY])
+
+
+def _status(peer: Peer, refused: Refused) -> int:
+    """The status of an error, which only the stateless era has."""
+    if not peer.modern:
+        return 200
+    return {wire.METHOD_NOT_FOUND: 404, INTERNAL_ERROR: 200}.get(refused.code, 400)
+
+
+async def _left(receive: Receive, asked: asyncio.Task[dict[str, Any]]) -> None:
+    """Stop the work once the client has closed the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    asked.cancel()
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Give a body once more, and then what really comes."""
+    first = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> Any:
+        return first.pop() if first else await receive()
+
+    return replayed
+
+
+async def _nothing() -> Any:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _nowhere(_: Any) -> None:
+    return
+
+
+# ── serving ──────────────────────────────────────────────────────────────────────────────────
+
+
+def application(door: Door, guard: Guard) -> tuple[Front, Any]:
+    """Make the whole application; the second part tells listeners when lists change."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    from handrail.front.mcp.server import SdkServer
+
+    sdk = SdkServer(door)
+    app = sdk.server.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=guard.max_bytes,
+        session_idle_timeout=None,
+        max_sessions=None,
+        # The guard has checked both, by stricter rules.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return Front(door, app, guard), sdk
+
+
+async def serve(opening: Opening, address: str, token_file: str | None) -> None:
+    """Listen until the process is told to end."""
+    import uvicorn
+
+    from handrail.front.mcp.token import bearer_token
+    from handrail.front.mcp.watch import watching
+
+    host, port = place(address)
+    guard = guard_for(host, bearer_token(token_file, os.environ))
+    async with Door(opening) as door:
+        front, sdk = application(door, guard)
+        config = uvicorn.Config(
+            front, host, port, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2
+        )
+        server = uvicorn.Server(config)
+        async with watching(door, sdk.changed):
+            listening = asyncio.ensure_future(_tell(server, host))
+            await server.serve()
+            listening.cancel()
+
+
+def place(address: str) -> tuple[str, int]:
+    """Read HOST:PORT."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise Misuse(f"{address!r}: write where to listen as HOST:PORT, such as 127.0.0.1:8420")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+async def _tell(server: Any, host: str) -> None:
+    """Say where it listens, once it does."""
+    while not server.started:  # noqa: ASYNC110  uvicorn has no event for it
+        await asyncio.sleep(0.005)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    sys.stderr.write(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}{PATH}\n")
+    sys.stderr.flush()

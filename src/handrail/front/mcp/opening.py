@@ -1,0 +1,45 @@
+"""How the server's run is opened: once at the start, and again when settings have changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from handrail.catalog import Tool
+from handrail.front.mcp.approvals import McpApprover
+from handrail.ports import Progress
+from handrail.runtime import Runtime
+from handrail.settings import Loaded, load
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What `handrail mcp` was asked for."""
+
+    workspace: str = "."
+    config: str | Mapping[str, Any] | None = None
+    run_id: str | None = None
+    dialect: str = "native"
+    tools: tuple[Tool, ...] = ()
+    progress: Progress | None = None
+
+    def runtime(self, approver: McpApprover, run_id: str | None) -> Runtime:
+        """Prepare the run; with a name, the one of this name."""
+        return Runtime.open(
+            self.workspace,
+            config=self.config,
+            run_id=run_id or self.run_id,
+            approver=approver,
+            dialect=self.dialect,
+            tools=self.tools,
+            caller="mcp",
+            progress=self.progress,
+        )
+
+    def settings(self) -> Loaded:
+        """The settings as they are now; SettingsFault when they cannot be taken."""
+        config = Path(self.config) if isinstance(self.config, str) else self.config
+        return load(Path(self.workspace), config=config, environment=os.environ)

@@ -1,0 +1,118 @@
+"""Tools and outcomes in the shapes of MCP: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from handrail import dialects
+from handrail.catalog import Tool
+from handrail.front.mcp.wire import OUTCOME_KEY
+from handrail.words import How, Json, Outcome, TouchKind
+
+# Kinds that may take something away that was there; a write that only adds is the one in `_adds_only`.
+_DESTRUCTIVE = frozenset(
+    {TouchKind.FS_WRITE, TouchKind.FS_DELETE, TouchKind.PROC_EXEC, TouchKind.NET_CONNECT, TouchKind.GIT_WRITE}
+)
+_OPEN_WORLD = frozenset({TouchKind.PROC_EXEC, TouchKind.NET_CONNECT})
+
+
+def tool_entry(tool: Tool) -> dict[str, Json]:
+    """Describe a tool as `tools/list` does; making schemas takes long, so each is made once."""
+    known = _ENTRIES.get(id(tool))
+    if known is None or known[0] is not tool:
+        known = _ENTRIES[id(tool)] = (tool, _entry(tool))
+    return known[1]
+
+
+# By identity, with the tool itself kept, so that no other can have its place.
+_ENTRIES: dict[int, tuple[Tool, dict[str, Json]]] = {}
+
+
+def _entry(tool: Tool) -> dict[str, Json]:
+    spec = tool.spec()
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": spec["args_schema"],
+        "outputSchema": output_schema(spec["return_schema"]),
+        "annotations": hints(tool),
+        "_meta": {"handrail/version": tool.version, "handrail/toolset": tool.toolset, "handrail/risk": tool.risk.value},
+    }
+
+
+def hints(tool: Tool) -> dict[str, bool]:
+    """Tell what calls of a tool may do, from what it declares to touch; one that declares nothing may do anything."""
+    kinds = frozenset(tool.permissions)
+    unknown = not kinds and not tool.pure
+    return {
+        "readOnlyHint": not tool.changing,
+        "destructiveHint": tool.changing and (unknown or (bool(kinds & _DESTRUCTIVE) and not _adds_only(tool))),
+        "idempotentHint": not tool.changing or _adds_only(tool),
+        "openWorldHint": unknown or bool(kinds & _OPEN_WORLD),
+    }
+
+
+def _adds_only(tool: Tool) -> bool:
+    """Whether a tool only makes what is not there yet: all its touches stand in its signature, and are plain."""
+    marks = [mark for _, mark in tool.targets]
+    plain = all(mark.kind is TouchKind.FS_WRITE and mark.how is How.PLAIN for mark in marks)
+    return bool(marks) and plain and tool.touches_of is None and frozenset(tool.permissions) == {TouchKind.FS_WRITE}
+
+
+def output_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Make a schema that describes an object, which is all that structured content can be."""
+    if schema.get("type") == "object":
+        return dict(schema)
+    inner = {name: value for name, value in schema.items() if name != "$defs"}
+    wrapped = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+    return {"$defs": schema["$defs"], **wrapped} if "$defs" in schema else wrapped
+
+
+def call_result(outcome: Outcome, *, wrapped: bool = False) -> dict[str, Any]:
+    """Give an outcome as the result of `tools/call`: text, data, and the rest of the envelope beside them.
+
+    A problem keeps its code, message, details and next call in the text, so that a model can mend its own call.
+    """
+    content = [{"type": "text", "text": outcome.content}]
+    rest = outcome.to_dict()
+    del rest["content"]
+    data = rest.pop("data")
+    result: dict[str, Any] = {"content": content, "isError": outcome.error is not None, "_meta": {OUTCOME_KEY: rest}}
+    if outcome.error is None:
+        if wrapped or data.__class__ is dict:
+            result["structuredContent"] = {"result": data} if wrapped else data
+        else:
+            # Too large to hand over: a client that was promised structured content would fail on a plain success.
+            result["isError"] = True
+    return result
+
+
+def spoken_entries(name: str, tools: Iterable[Tool]) -> Iterator[dict[str, Json]]:
+    """Describe the tools of a dialect's document, with our hints: what they do is what ours do."""
+    known = {tool.name: tool for tool in tools}
+    for word in dialects.get(name).words.values():
+        if word.ours in known:
+            about = {"name": word.name, "description": word.says, "inputSchema": dict(word.args)}
+            yield {**about, "annotations": hints(known[word.ours])}
+
+
+def spoken_result(outcome: Outcome, name: str) -> dict[str, Any]:
+    """Give an outcome in a dialect's envelope: as it is where that is a result already, else as text and data."""
+    envelope = outcome.to(name)
+    rest = {key: value for key, value in outcome.to_dict().items() if key not in ("content", "data")}
+    if isinstance(envelope.get("content"), list):
+        return {**envelope, "_meta": {OUTCOME_KEY: rest}}
+    text = orjson.dumps(envelope, default=str).decode()
+    shown = {"content": [{"type": "text", "text": text}], "structuredContent": envelope}
+    return {**shown, "isError": outcome.error is not None, "_meta": {OUTCOME_KEY: rest}}
+
+
+def outcome_of(result: Mapping[str, Any], *, wrapped: bool = False) -> dict[str, Any]:
+    """Give the envelope back that a result was made from: what a client of ours and tests read."""
+    rest = dict(result["_meta"][OUTCOME_KEY])
+    data = result.get("structuredContent")
+    text = result["content"][0]["text"]
+    return {**rest, "content": text, "data": data["result"] if wrapped and data is not None else data}

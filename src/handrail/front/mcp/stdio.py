@@ -1,0 +1,225 @@
+"""MCP over stdin and stdout: a thin codec for what is asked all the time, the SDK for the rest.
+
+The codec answers only what is shaped exactly as the protocol says and leaves every other message to the SDK, which is
+started, and told of the handshake, when it is first needed. Nothing but the protocol ever reaches stdout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from handrail.front.mcp import wire
+from handrail.front.mcp.door import Door
+from handrail.front.mcp.ongoing import Ongoing, Peer
+from handrail.front.mcp.opening import Opening
+from handrail.front.mcp.shapes import is_call, is_handshake, negotiated, stamped, told
+from handrail.front.mcp.streams import Lines, claim, reader, writer
+from handrail.front.mcp.watch import watching
+from handrail.front.mcp.wire import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    MODERN_VERSION,
+    PARSE_ERROR,
+    WHOLE_VERSIONS,
+    Refused,
+)
+
+log = logging.getLogger("handrail.mcp")
+
+Send = Callable[[bytes], None]
+Work = Callable[[], Awaitable[dict[str, Any]]]
+MOST_AT_ONCE = 1000  # requests that are worked on
+
+
+class Codec:
+    """One client over one pair of streams: takes lines, sends lines."""
+
+    def __init__(self, door: Door, send: Send) -> None:
+        self._door, self._send = door, send
+        self._peer: Peer | None = None  # once the handshake is done, or for the stateless era
+        self._opening: dict[str, Any] | None = None  # the handshake's first message, for the SDK
+        self._greeted = False
+        self._modern = False
+        self._asked: dict[str | int, asyncio.Task[None]] = {}
+        self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
+        self._sdk: Any = None
+
+    # ── coming in ────────────────────────────────────────────────────────────────────────────
+
+    def line(self, raw: bytes) -> None:
+        """Take one line."""
+        try:
+            message = wire.parse(raw)
+        except ValueError as error:
+            if raw.strip():
+                self.refuse(None, Refused(PARSE_ERROR, f"Parse error: {error}"))
+            return
+        if message.__class__ is not dict or message.get("jsonrpc") != "2.0":
+            self.refuse(None, Refused(INVALID_REQUEST, "A message is one JSON-RPC 2.0 object."))
+            return
+        method = message.get("method")
+        if method.__class__ is not str:
+            self._response(message)
+        elif "id" not in message:
+            self._notification(method, message)
+        elif not wire.is_id(message["id"]):
+            self.refuse(None, Refused(INVALID_REQUEST, "A request's id is a text or an integer."))
+        else:
+            self._request(message["id"], method, message)
+
+    def _request(self, request_id: str | int, method: str, message: dict[str, Any]) -> None:
+        params = message.get("params", {})
+        peer = self._peer_of(method, params, message)
+        if peer is None:
+            self._leave(message)
+        elif request_id in self._asked or len(self._asked) >= MOST_AT_ONCE:
+            self.refuse(request_id, Refused(INVALID_REQUEST, "This id is in use, or too many requests are."))
+        elif method == "tools/call" and is_call(params):
+            self._begin(request_id, peer, method, lambda: self._call(peer, params))
+        elif self._door.serves(method) and (peer.modern or not method.startswith("tasks/")):
+            self._begin(request_id, peer, method, lambda: self._door.answer(peer, method, params))
+        elif (known := told(method, peer)) is not None:
+            self._result(request_id, peer, method, known)
+        else:
+            self._leave(message)
+
+    def _peer_of(self, method: str, params: Any, message: dict[str, Any]) -> Peer | None:
+        """The client of a request that the codec may answer; None: it is the SDK's."""
+        modern = wire.is_modern(params)
+        if not self._modern and self._peer is None and self._sdk is None:  # the first request decides the era
+            if method == "initialize" and is_handshake(params):
+                return self._handshake(params, message)
+            self._modern = modern
+        if self._modern:
+            return Peer(MODERN_VERSION, params["_meta"][wire.CAPABILITIES_KEY]) if modern else None
+        plain = params.__class__ is dict and not modern and method != "initialize"
+        return self._peer if plain else None
+
+    def _handshake(self, params: dict[str, Any], message: dict[str, Any]) -> Peer | None:
+        version = negotiated(params)
+        if version not in WHOLE_VERSIONS:
+            return None
+        self._opening = message
+        self._peer = Peer(version, params["capabilities"], self._elicit)
+        return self._peer
+
+    def _notification(self, method: str, message: dict[str, Any]) -> None:
+        if method == "notifications/cancelled":
+            params = message.get("params")
+            cancelled: Any = params.get("requestId") if isinstance(params, dict) else None
+            task = self._asked.get(cancelled) if wire.is_id(cancelled) else None
+            if task is not None:
+                del self._asked[cancelled]
+                task.cancel()
+                return
+        if method == "notifications/initialized":
+            self._greeted = True
+        if self._sdk is not None:
+            self._sdk.put(message)
+
+    def _response(self, message: dict[str, Any]) -> None:
+        answered = self._waiting.pop(message.get("id"), None)  # type: ignore[arg-type]  # any value may be looked up
+        if answered is not None and not answered.done():
+            result = message.get("result")
+            answered.set_result(result if isinstance(result, Mapping) else {})
+        elif self._sdk is not None and wire.is_id(message.get("id")):
+            self._sdk.put(message)
+
+    # ── going out ────────────────────────────────────────────────────────────────────────────
+
+    def refuse(self, request_id: str | int | None, refused: Refused) -> None:
+        """Send an error."""
+        self._send(wire.dump(wire.error(request_id, refused)) + b"\n")
+
+    def _result(self, request_id: str | int, peer: Peer, method: str, result: dict[str, Any]) -> None:
+        if peer.modern:
+            result = stamped(method, result)
+        self._send(wire.dump({"jsonrpc": "2.0", "id": request_id, "result": result}) + b"\n")
+
+    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification."""
+        message = {"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})}
+        self._send(wire.dump(message) + b"\n")
+
+    async def changed(self) -> None:
+        """Tell the client that the lists are others now."""
+        if self._sdk is not None:
+            await self._sdk.changed()
+        elif self._greeted:
+            for kind in ("tools", "resources", "prompts"):
+                self.notify(f"notifications/{kind}/list_changed")
+
+    # ── work ─────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, request_id: str | int, peer: Peer, method: str, work: Work) -> None:
+        self._asked[request_id] = asyncio.get_running_loop().create_task(self._work(request_id, peer, method, work))
+
+    async def _work(self, request_id: str | int, peer: Peer, method: str, work: Work) -> None:
+        try:
+            self._result(request_id, peer, method, await work())
+        except Refused as refused:
+            self.refuse(request_id, refused)
+        except asyncio.CancelledError:
+            return  # a cancelled request is not answered
+        except Exception:
+            log.exception("%s failed", method)
+            self.refuse(request_id, Refused(INTERNAL_ERROR, "Internal error; the server's log has more."))
+        finally:
+            self._asked.pop(request_id, None)
+
+    async def _call(self, peer: Peer, params: dict[str, Any]) -> dict[str, Any]:
+        meta = params.get("_meta")
+        token = None if meta is None else meta.get("progressToken")
+        notify = None if token is None else lambda report: self.notify("notifications/progress", report)
+        return await self._door.call(Ongoing(peer, params["name"], token, notify), params)
+
+    async def _elicit(self, message: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Ask the client for a form, in the handshake era."""
+        name = f"handrail-{len(self._waiting)}-{id(message)}"
+        answered: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[name] = answered
+        params = {"message": message, "requestedSchema": dict(schema)}
+        self._send(wire.dump({"jsonrpc": "2.0", "id": name, "method": "elicitation/create", "params": params}) + b"\n")
+        try:
+            return await answered
+        finally:
+            self._waiting.pop(name, None)
+
+    # ── the SDK ──────────────────────────────────────────────────────────────────────────────
+
+    def _leave(self, message: dict[str, Any]) -> None:
+        """Have the SDK answer; it is started when it is first needed, and told how the connection began."""
+        if self._sdk is None:
+            from handrail.front.mcp.bridge import Bridge
+
+            self._sdk = Bridge(self._door, self._send)
+            if self._opening is not None:
+                self._sdk.greet(self._opening, greeted=self._greeted)
+        self._sdk.put(message)
+
+    async def close(self, patience: float = 1.0) -> None:
+        """End: what is nearly done may finish, the rest is stopped."""
+        tasks = list(self._asked.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=patience)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._sdk is not None:
+            await self._sdk.close(patience)
+
+
+async def serve(opening: Opening) -> None:
+    """Serve one client on stdin and stdout until it leaves."""
+    source, target = claim()
+    async with Door(opening) as door:
+        send, output = await writer(target)
+        codec, ended = Codec(door, send), asyncio.Event()
+        too_long = Refused(INVALID_REQUEST, f"A message is {wire.MAX_MESSAGE_BYTES} bytes at most.")
+        await reader(source, Lines(codec.line, lambda: codec.refuse(None, too_long), ended.set), output)
+        async with watching(door, codec.changed):
+            await ended.wait()
+        await codec.close()

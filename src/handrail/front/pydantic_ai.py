@@ -1,0 +1,193 @@
+"""Pydantic AI: our tools for any agent, and our gate around an agent's other tools.
+
+An approval that Pydantic AI defers is ours: the request's id and digest travel in the metadata, the ledger spends the
+grant once, and what runs must have the digest that was approved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import ApprovalRequired, ModelRetry, ToolFailed
+from pydantic_ai.messages import ToolReturn
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
+from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
+
+from handrail.catalog import Tool, tool
+from handrail.errors import Code, Misuse
+from handrail.ports import Answered, Reply
+from handrail.runtime import Runtime
+from handrail.words import Answer, Outcome, Status, Touch, TouchKind
+
+# Our own check is stricter and answers better: here any object passes.
+_ANY = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
+_MENDABLE = frozenset({Code.INVALID_ARGS.value, Code.UNKNOWN_TOOL.value, Code.UNSUPPORTED_VERSION.value})
+APPROVAL = "handrail"  # under which an approval's id and digest stand in a deferred call's metadata
+RETRIES = 3
+GOVERNED = "agent_tool"
+
+
+@dataclass
+class HandrailToolset(AbstractToolset[Any]):
+    """The tools of an open runtime, all that are enabled or those of one toolset (`fs`, `skills` …)."""
+
+    runtime: Runtime
+    toolset: str | None = None
+    skill: str | None = None  # the calls of this toolset are made under a skill
+    permissions: frozenset[str] | None = None  # and touch nothing else
+    max_retries: int = RETRIES
+    _tools: dict[str, ToolsetTool[Any]] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def id(self) -> str:
+        """Under this name durable engines know the toolset."""
+        return "handrail" if self.toolset is None else f"handrail-{self.toolset}"
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:  # noqa: ARG002
+        """Offer the enabled tools; described once, since settings hold for as long as the runtime is open."""
+        if not self._tools:
+            specs = [spec for spec in self.runtime.tools() if self.toolset in (None, spec["toolset"])]
+            if not specs:
+                raise Misuse(f"no tool of the toolset {self.toolset!r} is enabled; see `handrail tools list`")
+            self._tools = {spec["name"]: self._tool(spec) for spec in specs}
+        return self._tools
+
+    async def call_tool(
+        self,
+        name: str,
+        tool_args: dict[str, Any],
+        ctx: RunContext[Any],
+        tool: ToolsetTool[Any],  # noqa: ARG002
+    ) -> ToolReturn[Any]:
+        """Call through the gate."""
+        approval = answered(self.runtime, ctx)
+        outcome = await self.runtime.call(
+            name, tool_args, skill=self.skill, permissions=self.permissions, approval=approval
+        )
+        return returned(outcome, outcome.content)
+
+    def _tool(self, spec: Mapping[str, Any]) -> ToolsetTool[Any]:
+        definition = ToolDefinition(
+            name=spec["name"],
+            description=spec["description"],
+            parameters_json_schema=spec["args_schema"],
+            metadata={"risk": spec["risk"], "side_effects": spec["side_effects"], "toolset": spec["toolset"]},
+        )
+        return ToolsetTool(toolset=self, tool_def=definition, max_retries=self.max_retries, args_validator=_ANY)
+
+
+@dataclass
+class Governance(AbstractCapability[Any]):
+    """Takes every tool of an agent through the gate, also functions and MCP servers that are not ours.
+
+    Each is one touch `tool.use` of its name, so it asks until a rule allows it:
+    `effect = "allow"`, `touch = "tool.use"`, `target = "get_weather"`.
+    """
+
+    runtime: Runtime
+
+    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        """Stand around the agent's assembled toolset."""
+        if GOVERNED not in self.runtime.parts.catalog:
+            self.runtime.add(_governed())
+        return _Gate(toolset, self.runtime)
+
+
+@dataclass
+class _Gate(WrapperToolset[Any]):
+    runtime: Runtime
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Have the kernel make the agent's own call; our tools have their gate already."""
+        if isinstance(tool.toolset, HandrailToolset):
+            return await super().call_tool(name, tool_args, ctx, tool)
+
+        async def work() -> Any:
+            return await super(_Gate, self).call_tool(name, tool_args, ctx, tool)
+
+        running = _Running(work)
+        mark = _running.set(running)
+        try:
+            args = {"tool": name, "arguments": to_jsonable_python(tool_args, fallback=repr)}
+            outcome = await self.runtime.call(GOVERNED, args, approval=answered(self.runtime, ctx))
+        finally:
+            _running.reset(mark)
+        if running.signal is not None:
+            raise running.signal
+        return returned(outcome, outcome.content if outcome.data is None else outcome.data["result"])
+
+
+@dataclass(slots=True)
+class _Running:
+    """The agent's own call that the kernel is about to make."""
+
+    work: Any
+    signal: Exception | None = None  # what Pydantic AI's own machinery must see
+
+
+_running: ContextVar[_Running] = ContextVar("handrail-running")
+
+
+def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:
+    return (Touch(TouchKind.TOOL_USE, args["tool"]),)
+
+
+def _governed() -> Tool:
+    @tool(name=GOVERNED, toolset="agent", risk="high", touches=_touches, permissions=("tool.use",), offered=False)
+    async def agent_tool(tool: str, arguments: dict[str, Any]) -> Answer[dict[str, Any]]:  # noqa: ARG001
+        """Use a tool that belongs to the agent itself."""
+        running = _running.get()
+        try:
+            result = await running.work()
+        except (ModelRetry, ToolFailed, ApprovalRequired) as signal:
+            running.signal = signal
+            return Answer({"result": None}, f"{tool} answered: {type(signal).__name__}")
+        value = result.return_value if isinstance(result, ToolReturn) else result
+        return Answer({"result": to_jsonable_python(value, fallback=repr)}, f"{tool} answered")
+
+    return agent_tool
+
+
+def answered(runtime: Runtime, ctx: RunContext[Any]) -> str | None:
+    """The approval that a resumed call brings along; the program's own yes is put on record as the answer."""
+    if not ctx.tool_call_approved:
+        return None
+    ours = (ctx.tool_call_metadata or {}).get(APPROVAL)
+    if not isinstance(ours, Mapping) or not isinstance(ours.get("approval"), str):
+        return None
+    request: str = ours["approval"]
+    try:
+        by = str(ours.get("by") or "pydantic-ai")
+        runtime.parts.ledger.answer(request, Reply("granted", by=by))
+    except (Answered, KeyError):
+        pass  # somebody answered before, or nobody was asked: the ledger decides, not this answer
+    return request
+
+
+def returned(outcome: Outcome, value: Any) -> ToolReturn[Any]:
+    """What the agent gets: the answer, a wait for a person, or an error from which a model can mend its call.
+
+    The whole outcome is in the metadata, which a model never sees; an error has it as `outcome`.
+    """
+    if outcome.ok:
+        return ToolReturn(return_value=value, metadata=outcome.to_dict())
+    signal = _signal(outcome)
+    signal.outcome = outcome  # type: ignore[attr-defined]
+    raise signal
+
+
+def _signal(outcome: Outcome) -> Exception:
+    assert outcome.error is not None
+    if outcome.status is Status.PENDING:
+        request = outcome.error.details["approval"]
+        asked = {"approval": request["id"], **{name: request[name] for name in ("digest", "reason", "impact", "diff")}}
+        return ApprovalRequired(metadata={APPROVAL: asked})
+    return (ModelRetry if outcome.error.code in _MENDABLE else ToolFailed)(outcome.content)

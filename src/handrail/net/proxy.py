@@ -1,0 +1,202 @@
+"""The filtering proxy of confined programs: each connection is judged, resolved, vetted and pinned like any other.
+
+It serves a listener that was made inside the program's own network. `CONNECT host:port` and plain `GET http://…` are
+understood; everything else is refused, and what a program sends never decides where a second request goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from handrail import urls
+from handrail.errors import Code, Problem
+from handrail.net.gate import Gate, Unresolved
+from handrail.urls import Url
+from handrail.words import Touch, TouchKind
+
+MAX_HEAD = 64 * 1024
+MAX_OPEN = 128
+HEAD_SECONDS, DIAL_SECONDS, IDLE_SECONDS = 30.0, 15.0, 600.0
+CHUNK = 64 * 1024
+
+Judge = Callable[[Touch], None]  # raises the Problem that denies
+Record = Callable[[Mapping[str, Any]], None]  # told of each connection, when it has ended
+
+_REQUEST = re.compile(rb"([A-Z]{1,20}) ([^\s]{1,8192}) HTTP/1\.[01]")
+# About this connection alone; the next one has its own.
+_HOP = {b"connection", b"proxy-connection", b"keep-alive", b"proxy-authorization", b"te", b"upgrade", b"host"}
+
+
+@dataclass(slots=True)
+class Tunnel:
+    """One connection of a program: where to, how it ended, how much went through."""
+
+    host: str = ""
+    method: str = ""
+    address: str = ""
+    sent: int = 0
+    received: int = 0
+    problem: str = ""  # the code and text of what refused it
+
+    def told(self) -> dict[str, Any]:
+        """The connection as an event tells it."""
+        told: dict[str, Any] = {"host": self.host, "method": self.method, "address": self.address}
+        told |= {"bytes_sent": self.sent, "bytes_received": self.received}
+        return told | ({"problem": self.problem} if self.problem else {})
+
+
+@dataclass(slots=True)
+class Proxy:
+    """Serves one listener until it is closed."""
+
+    gate: Gate
+    judge: Judge
+    record: Record = lambda _: None
+    tunnels: list[Tunnel] = field(default_factory=list)  # the last ones, ended or not
+    count: int = 0
+    _server: asyncio.Server | None = None
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Begin to serve; the listener is ours from here on."""
+        listener.setblocking(False)
+        self._server = await asyncio.start_server(self._accept, sock=listener, limit=MAX_HEAD)
+
+    async def close(self) -> None:
+        """End every connection, and the listener."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tunnel = Tunnel()
+        self.count += 1
+        self.tunnels = [*self.tunnels[-99:], tunnel]
+        full = len(self._tasks) >= MAX_OPEN
+        self._tasks.add(task)
+        try:
+            if full:
+                raise Problem(Code.RATE_LIMITED, f"More than {MAX_OPEN} connections at once.")
+            await self._serve(reader, writer, tunnel)
+        except Problem as problem:
+            tunnel.problem = f"{problem.code.value}: {problem.message}"
+            await _refuse(writer, problem)
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError) as error:
+            tunnel.problem = tunnel.problem or f"{type(error).__name__}"
+        except asyncio.CancelledError:
+            tunnel.problem = tunnel.problem or "the program ended first"
+        finally:
+            self._tasks.discard(task)
+            _drop(writer)
+            self.record(tunnel.told())
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tunnel: Tunnel) -> None:
+        async with asyncio.timeout(HEAD_SECONDS):
+            head = await reader.readuntil(b"\r\n\r\n")
+        method, url, lines = _understood(head)
+        tunnel.method, tunnel.host = method, url.authority
+        self.judge(Touch(TouchKind.NET_CONNECT, url.authority))
+        there, back = await self._dial(url, tunnel)
+        try:
+            if method == "CONNECT":
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            else:
+                first = f"{method} {url.target} HTTP/1.1\r\nHost: {_host(url)}\r\nConnection: close\r\n".encode()
+                request = first + b"".join(line + b"\r\n" for line in lines) + b"\r\n"
+                back.write(request)
+                tunnel.sent += len(request)
+            await _relay(reader, writer, there, back, tunnel)
+        finally:
+            _drop(back)
+
+    async def _addresses(self, url: Url) -> tuple[str, ...]:
+        try:
+            return await self.gate.addresses(url.host, url.port)
+        except Unresolved as error:
+            raise Problem(Code.UPSTREAM_ERROR, f"{error}.", host=url.host) from None
+
+    async def _dial(self, url: Url, tunnel: Tunnel) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a connection to a vetted address, and look who answered."""
+        error: Exception | None = None
+        for address in await self._addresses(url):
+            try:
+                async with asyncio.timeout(DIAL_SECONDS):
+                    reader, writer = await asyncio.open_connection(address, url.port, limit=CHUNK)
+            except (OSError, TimeoutError) as failed:
+                error = failed
+                continue
+            peer = str(writer.get_extra_info("peername")[0])
+            if self.gate.refused(peer) is not None:
+                _drop(writer)
+                raise Problem(Code.HOST_NOT_ALLOWED, f"{peer} answered for {url.host}, which was not vetted.")
+            tunnel.address = peer
+            return reader, writer
+        raise Problem(Code.UPSTREAM_ERROR, f"{url.authority} cannot be reached: {error}.", host=url.host)
+
+
+def _understood(head: bytes) -> tuple[str, Url, list[bytes]]:
+    """Read the head of a request: the method, where it goes, and the headers that go along."""
+    first, *lines = head[:-4].split(b"\r\n")
+    found = _REQUEST.fullmatch(first)
+    if found is None or b"\n" in head.replace(b"\r\n", b"") or b"\r" in head.replace(b"\r\n", b""):
+        raise Problem(Code.INVALID_ARGS, "This is no request that a proxy understands.")
+    method, target = found[1].decode(), found[2].decode("ascii", "replace")
+    if method == "CONNECT":
+        if not re.fullmatch(r"(\[[^\]]+\]|[^:/?#]+):[0-9]{1,5}", target):
+            raise Problem(Code.INVALID_ARGS, "CONNECT needs host:port.")
+        return method, urls.parse(f"https://{target}"), []
+    url = urls.parse(target)
+    if url.scheme != "http":
+        raise Problem(Code.INVALID_ARGS, "https goes through CONNECT.")
+    return method, url, [line for line in lines if line.partition(b":")[0].strip().lower() not in _HOP]
+
+
+def _host(url: Url) -> str:
+    return url.origin.partition("://")[2]
+
+
+async def _relay(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    there: asyncio.StreamReader,
+    back: asyncio.StreamWriter,
+    tunnel: Tunnel,
+) -> None:
+    """Carry bytes both ways until both sides are done, or neither says anything for a long time."""
+
+    async def carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter, name: str) -> None:
+        while data := await asyncio.wait_for(source.read(CHUNK), IDLE_SECONDS):
+            setattr(tunnel, name, getattr(tunnel, name) + len(data))
+            sink.write(data)
+            await sink.drain()
+        if sink.can_write_eof():
+            with suppress(OSError):
+                sink.write_eof()
+
+    await asyncio.gather(carry(reader, back, "sent"), carry(there, writer, "received"))
+
+
+async def _refuse(writer: asyncio.StreamWriter, problem: Problem) -> None:
+    """Tell the program why; its own output will show it."""
+    status = "403 Forbidden" if problem.code is Code.HOST_NOT_ALLOWED else "502 Bad Gateway"
+    text = f"handrail: {problem.code.value}: {problem.message}\n".encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n"
+    with suppress(OSError):
+        writer.write(head.encode() + text)
+        await writer.drain()
+
+
+def _drop(writer: asyncio.StreamWriter) -> None:
+    with suppress(Exception):
+        writer.close()

@@ -1,0 +1,80 @@
+"""What is said of programs: commands nobody may allow, harmless ones, and what a program may see and change.
+
+Command rules save prompts; the sandbox is the wall. So the files that rules keep from other tools are handed to the
+sandbox here: hidden where reading is restricted, locked where writing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from handrail.policy import builtin, rules
+from handrail.policy.defaults import RUNS_PROGRAMS
+from handrail.policy.patterns import literal
+from handrail.policy.world import ALLOW, ASK, DELETE, DENY, READ, WRITE, World
+from handrail.words import Exclusion, Finding, Place, PlaceKind, Root, Touch, TouchKind
+
+
+def findings(touch: Touch) -> Iterator[Finding]:
+    """Denials of commands that destroy a machine, whatever rules say."""
+    from handrail.policy import shell
+
+    why = shell.forbidden(touch.words, touch.target)
+    if why is None and not touch.words:
+        why = shell.forbidden_line(touch.target, shell.read_line(touch.target))
+    if why is not None:
+        yield Finding("builtin", "builtin.command", DENY, why, code="COMMAND_NOT_ALLOWED")
+
+
+def default(touch: Touch, world: World) -> Finding:
+    """What holds for a command that no rule speaks of."""
+    from handrail.policy import shell
+
+    if touch.doubt:
+        why = f"`{_short(touch.target)}` is not fully understood: {touch.doubt}"
+        return Finding("defaults", "defaults.not-understood", ASK, why)
+    if world.confined and touch.words and touch.skill is None and shell.harmless(touch.words):
+        why = f"{touch.words[0]} only reads, inside the sandbox"
+        return Finding("defaults", "defaults.harmless-command", ALLOW, why)
+    return Finding("defaults", "defaults.command", ASK, f"`{_short(touch.target)}` asks unless a rule allows it")
+
+
+def hidden(world: World) -> Iterator[Exclusion]:
+    """What a program is not to see, beneath every root."""
+    for root in world.roots:
+        touch = _whole(READ, root)
+        yield from builtin.exclusions(touch, world)
+        yield from _restricted(touch, world)
+
+
+def locked(world: World) -> Iterator[Exclusion]:
+    """What a program may see and not change: what no tool may write, and what would have to be asked for.
+
+    Where its changes are reviewed before they are kept, what would be asked for is asked then.
+    """
+    yield from (Exclusion(pattern, "builtin.repository") for pattern in builtin.REPOSITORY)
+    yield from (Exclusion(pattern, "builtin.settings") for pattern in builtin.SETTINGS_FILES)
+    if not world.reviewed:
+        yield from (Exclusion(pattern, "defaults.runs-programs") for pattern in RUNS_PROGRAMS)
+    for path in world.settings_files:
+        yield Exclusion(f"/{literal(path)}", "builtin.settings", any_case=False)
+    for root in world.roots:
+        if root.writable:
+            yield from _restricted(_whole(WRITE, root), world)
+            yield from _restricted(_whole(DELETE, root), world)
+
+
+def _restricted(touch: Touch, world: World) -> Iterator[Exclusion]:
+    least = DENY if world.reviewed and touch.kind is not READ else ASK
+    for rule in world.rules:
+        about_all = rule.touch is None and rule.target is None  # then it has judged the command itself
+        if rule.effect >= least and not about_all and rules.applies(rule, touch, world):
+            yield Exclusion(f"/{rule.target or '**'}", rule.id, any_case=False)
+
+
+def _whole(kind: TouchKind, root: Root) -> Touch:
+    return Touch(kind, root.shown(""), deep=True, place=Place(root, "", PlaceKind.DIRECTORY))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -1,0 +1,44 @@
+"""The record of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from handrail.words import Outcome
+
+
+class Journal(Protocol):
+    """The truth of what happened. Raises Problem JOURNAL_UNAVAILABLE when it cannot write."""
+
+    run_id: str
+
+    def append(self, kind: str, call_id: str | None, fields: Mapping[str, Any]) -> None:
+        """Add one event to the chain; it is in the file after the next `flush` or `durable`."""
+
+    def flush(self) -> None:
+        """Hand everything appended to the operating system: survives the death of this process."""
+
+    async def durable(self) -> None:
+        """Wait until everything appended so far survives a power loss; shared with others who wait."""
+
+
+class Keys(Protocol):
+    """Idempotency keys and caller-given call ids of a run."""
+
+    async def join(self, key: str, call_id: str, args_digest: str) -> Outcome | None:
+        """Become the first with this key (None), or give the outcome of the first; INVALID_ARGS for other arguments."""
+
+    def store(self, key: str, call_id: str, outcome: Outcome) -> None:
+        """Keep the outcome of a call that started."""
+
+    def release(self, key: str, call_id: str) -> None:
+        """Let those who wait for this key go on."""
+
+    def claim_id(self, call_id: str) -> bool:
+        """Take a caller's call id; False when it was used before."""
+
+
+Cancelled = Callable[[], bool]
+Progress = Callable[[int, int], None]
+Sleep = Callable[[float], Awaitable[None]]

@@ -1,0 +1,60 @@
+"""The way out of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import field
+from typing import Protocol
+
+from handrail.words import noun
+
+
+@noun
+class HttpRequest:
+    """One request as a tool asks for it."""
+
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    timeout_seconds: float | None = None  # for all of it: redirects, retries, body; None: what settings say
+    max_bytes: int | None = None  # decompressed; never more than settings say
+
+
+@noun
+class HttpResponse:
+    """What came back, and how."""
+
+    url: str  # the last one, after redirects
+    status: int
+    headers: Mapping[str, str]  # names in lower case; never a cookie or a credential
+    body: bytes  # decompressed; empty for a download
+    address: str  # the vetted address that was dialled
+    redirects: tuple[str, ...] = ()
+    tries: int = 1
+    bytes: int = 0
+    sha256: str = ""
+
+
+class Net(Protocol):
+    """The only way out: every address vetted and pinned, every redirect judged; bound to one call.
+
+    Raises Problem HOST_NOT_ALLOWED, TIMEOUT, HTTP_TOO_LARGE, UPSTREAM_ERROR, RATE_LIMITED, CIRCUIT_OPEN, INVALID_ARGS.
+    """
+
+    spill_large: bool  # whether a body that one answer cannot show is kept whole in the run's folder
+
+    async def fetch(self, request: HttpRequest) -> HttpResponse:
+        """Send a request and read the whole body; any status is an answer."""
+
+    async def download(self, request: HttpRequest, write: Callable[[bytes], Awaitable[None]]) -> HttpResponse:
+        """Send a GET and hand each piece of the body on; a retry never repeats a piece.
+
+        The body of an answer that is no success is not handed on; its beginning is in `body`.
+        """
+
+    def keep(self, name: str, response: HttpResponse) -> None:
+        """Hold a response for a while, so that its pages are cut from one and the same body."""
+
+    def kept(self, name: str) -> HttpResponse | None:
+        """Give a response that is still held."""

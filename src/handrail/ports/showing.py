@@ -1,0 +1,93 @@
+"""What a tool may see or show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from handrail.words import Place, Ref, Touch, noun
+
+
+class Secrets(Protocol):
+    """Redaction for tools that show part of a whole."""
+
+    def text(self, text: str) -> str:
+        """Hide what must be hidden."""
+
+    def excerpt(self, before: str, text: str, after: str = "") -> str:
+        """Hide in `text` what would be hidden in the whole around it."""
+
+
+class Screen(Protocol):
+    """Where a person looks."""
+
+    def show(self, fields: Mapping[str, Any]) -> None:
+        """Show one display event."""
+
+
+class Clock(Protocol):
+    """Time, passed in."""
+
+    def now(self) -> float:
+        """Wall clock, seconds since the epoch."""
+
+    def monotonic(self) -> float:
+        """Seconds that only grow, for deadlines."""
+
+
+class Places:
+    """The resolved places of a call whose tool states its own touches, by the path as asked."""
+
+    __slots__ = ("_by_target",)
+
+    def __init__(self, touches: Iterable[Touch]) -> None:
+        self._by_target = {touch.target: touch.place for touch in touches if touch.place is not None}
+
+    def __getitem__(self, target: str) -> Place:
+        return self._by_target[target]
+
+    def of(self, value: Any) -> Any:
+        """The places of an argument's paths, in the shape that the argument has."""
+        if isinstance(value, list):
+            return [self._by_target[item] for item in value]
+        return self._by_target.get(value)
+
+
+@noun
+class Limits:
+    """What a tool that cuts by itself must keep to."""
+
+    max_output_lines: int = 2000
+    max_output_bytes: int = 51200
+    max_line_chars: int = 2000
+    max_read_bytes: int = 5 * 1024 * 1024
+
+
+class Archive(Protocol):
+    """Former contents of files, kept with the run that changed them."""
+
+    async def load(self, run: str, sha256: str) -> bytes:
+        """Give one; NOT_FOUND when it was not kept."""
+
+
+class Spool(Protocol):
+    """A text that is kept as it comes; beyond its bound only head and tail are. Raises OSError."""
+
+    def write(self, text: str) -> None:
+        """Keep more of it."""
+
+    def finish(self) -> Ref:
+        """End and name it."""
+
+    def discard(self) -> None:
+        """Remove what was kept."""
+
+
+class Spill(Protocol):
+    """Where the whole of a cut output goes, redacted by its caller."""
+
+    def put(self, text: str, name: str = "") -> Ref:
+        """Keep a text in the run's observations and name it."""
+
+    def stream(self, name: str) -> Spool:
+        """Start keeping a text that comes in parts."""

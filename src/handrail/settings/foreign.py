@@ -1,0 +1,206 @@
+"""Settings in the form of other systems, as mappings for `Runtime.open(config=…)`. Each starts from its preset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from typing import Any
+
+from handrail.errors import SettingsFault
+from handrail.settings import programs
+from handrail.settings.presets import preset
+from handrail.spelling import nearest
+
+Config = dict[str, Any]
+
+
+def _start(name: str) -> Config:
+    return deepcopy(dict(preset(name)))
+
+
+def _known(given: Mapping[str, Any], names: Iterable[str], what: str) -> None:
+    """Refuse a key that the form does not have, and name the nearest."""
+    known = list(names)
+    for name in given:
+        if name not in known:
+            near = nearest(str(name), known, 1, 0.5)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise SettingsFault(f"{what}: unknown key {name!r}; {hint}")
+
+
+# ── autonous ─────────────────────────────────────────────────────────────────────────────────
+
+ROOTS, DENYLIST = "AUTONOUS_TOOL_ALLOWED_ROOTS", "AUTONOUS_TOOL_BASH_DENYLIST"
+_NUMBERS = {
+    "AUTONOUS_TOOL_TIMEOUT_SECONDS": (30, (("limits", "timeout_seconds"), ("exec", "timeout_seconds"))),
+    "AUTONOUS_TOOL_MAX_OUTPUT_LINES": (2000, (("limits", "max_output_lines"),)),
+    "AUTONOUS_TOOL_MAX_OUTPUT_BYTES": (51200, (("limits", "max_output_bytes"),)),
+}
+
+
+def autonous(environment: Mapping[str, str], *, find: Callable[[str], str | None] = programs.which) -> Config:
+    """Settings from AUTONOUS_TOOL_* variables, after the self-check of programs.
+
+    Allowed roots are required, absolute, cleaned and without doubles, and fixed until the next start. The first is the
+    workspace. SettingsFault refuses to start.
+    """
+    config = _start("autonous")
+    roots = allowed_roots(environment.get(ROOTS, ""))
+    programs.require(find)
+    config["workspace"] |= {"root": roots[0], "write": list(roots[1:])}
+    for name, (default, places) in _NUMBERS.items():
+        value = _number(name, environment.get(name), default)
+        for section, key in places:
+            config[section][key] = float(value) if key == "timeout_seconds" else value
+    listed = [item.strip() for item in environment.get(DENYLIST, "").split(",") if item.strip()]
+    config["exec"]["deny"] = list(dict.fromkeys([*config["exec"]["deny"], *listed]))
+    return config
+
+
+def allowed_roots(text: str) -> tuple[str, ...]:
+    """Read the list of roots; SettingsFault where it is empty or one is not absolute."""
+    found = [item.strip() for item in text.split(",") if item.strip()]
+    if not found:
+        raise SettingsFault(f"{ROOTS} is empty: name at least one absolute folder, such as /workspace,/state")
+    for item in found:
+        if not os.path.isabs(item):
+            raise SettingsFault(f"{ROOTS}: {item!r} is not absolute")
+        if "\0" in item:
+            raise SettingsFault(f"{ROOTS}: {item!r} is no folder's name")
+    return tuple(dict.fromkeys(os.path.normpath(f"/{item.lstrip('/')}") for item in found))
+
+
+def _number(name: str, text: str | None, default: int) -> int:
+    if text is None or not text.strip():
+        return default
+    if not text.strip().isascii() or not text.strip().isdigit() or int(text) < 1:
+        raise SettingsFault(f"{name}: {text!r} is not a whole number above 0")
+    return int(text)
+
+
+# ── tool-hub ─────────────────────────────────────────────────────────────────────────────────
+
+_CORE_TOOLS = {
+    "maxReadBytes": ("limits", "max_read_bytes"),
+    "maxHttpBytes": ("http", "max_bytes"),
+    "maxDownloadBytes": ("http", "max_download_bytes"),
+    "allowedHosts": ("http", "allowed_hosts"),
+    "blockedCidrs": ("http", "blocked_networks"),
+    "defaultTimeoutMs": ("http", "timeout_ms"),
+    "httpUserAgent": ("http", "user_agent"),
+    "enableAutoWriteLargeResponses": ("http", "spill_large"),
+}
+
+
+def tool_hub(core_tools: Mapping[str, Any]) -> Config:
+    """Settings from a CoreToolsConfig; private ranges stay blocked whatever `blockedCidrs` says."""
+    _known(core_tools, ("sandboxRoot", *_CORE_TOOLS), "CoreToolsConfig")
+    root = core_tools.get("sandboxRoot")
+    if not isinstance(root, str) or not os.path.isabs(root):
+        raise SettingsFault("CoreToolsConfig: sandboxRoot is needed, as an absolute folder")
+    config = _start("tool-hub")
+    config["workspace"]["root"] = f"{os.path.normpath(root)}/{{run_id}}"
+    for name, (section, key) in _CORE_TOOLS.items():
+        if name in core_tools:
+            value = core_tools[name]
+            config[section][key] = list(value) if isinstance(value, (list, tuple)) else value
+    return config
+
+
+# ── kgent ────────────────────────────────────────────────────────────────────────────────────
+
+
+def kgent(text: str | Mapping[str, Any]) -> Config:
+    """Settings from its YAML: the `memory:` block, and `tools:` with what is enabled and disabled, in its names."""
+    given = _yaml(text) if isinstance(text, str) else dict(text)
+    _known(given, ("memory", "tools"), "kgent configuration")
+    config = _start("kgent")
+    if (memory := given.get("memory")) is not None:
+        config["memory"] |= _kgent_memory(memory)
+    if (tools := given.get("tools")) is not None:
+        _kgent_tools(config, tools)
+    return config
+
+
+def _kgent_memory(block: Mapping[str, Any]) -> Config:
+    _known(block, ("enabled", "provider", "write_mode", "url"), "memory")
+    told: Config = {name: block[name] for name in ("enabled", "write_mode", "url") if name in block}
+    if (mode := told.get("write_mode", "candidate")) not in ("disabled", "candidate", "external"):
+        raise SettingsFault(f"memory: write_mode {mode!r} is none of disabled, candidate, external")
+    provider = block.get("provider", "external")
+    if provider not in ("external", "sqlite", "http"):
+        raise SettingsFault(f"memory: provider {provider!r} is none of external, sqlite, http")
+    # "external" is whichever provider is set up: a service where an address is given, the embedded one otherwise.
+    return {**told, "provider": ("http" if "url" in block else "sqlite") if provider == "external" else provider}
+
+
+def _kgent_tools(config: Config, tools: Mapping[str, Any]) -> None:
+    from handrail.dialects import get
+
+    _known(tools, ("enable", "disable"), "tools")
+    words = get("kgent").words
+    for key in ("enable", "disable"):
+        for name in tools.get(key) or ():
+            if name not in words:
+                _known({name: None}, words, f"tools.{key}")
+            config["tools"][key].append(words[name].ours)
+    off = set(config["tools"]["disable"])
+    config["tools"]["enable"] = [name for name in dict.fromkeys(config["tools"]["enable"]) if name not in off]
+
+
+def _yaml(text: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SettingsFault(f"kgent configuration: is not YAML: {error}") from None
+    if not isinstance(found, dict):
+        raise SettingsFault("kgent configuration: a mapping is needed, such as `memory: {enabled: true}`")
+    return found
+
+
+# ── clude ────────────────────────────────────────────────────────────────────────────────────
+
+_CLUDE = (
+    "command_allowlist",
+    "command_denylist",
+    "network_allowlist",
+    "denied_paths",
+    "allow_absolute_paths",
+    "timeout_ms",
+)
+
+
+def clude(policy: Mapping[str, Any]) -> Config:
+    """Settings from its policy lists: commands that run or never run, hosts, paths out of reach."""
+    _known(policy, _CLUDE, "clude policy")
+    config = _start("clude")
+    config["exec"]["allow"] = [*config["exec"]["allow"], *policy.get("command_allowlist", ())]
+    config["exec"]["deny"] = [*config["exec"]["deny"], *policy.get("command_denylist", ())]
+    config["workspace"]["protected"] = [*config["workspace"]["protected"], *policy.get("denied_paths", ())]
+    config["workspace"]["allow_absolute"] = bool(policy.get("allow_absolute_paths", False))
+    if (timeout := policy.get("timeout_ms")) is not None:
+        config["exec"]["timeout_seconds"] = timeout / 1000
+    if hosts := list(policy.get("network_allowlist", ())):
+        networks = [host for host in hosts if "/" in host]
+        config["http"] |= {"allowed_hosts": [h for h in hosts if "/" not in h], "allowed_networks": networks}
+        config["rules"] = [rule for rule in config["rules"] if rule.get("touch") != "net.connect"]
+    return config
+
+
+# ── skills-agent ─────────────────────────────────────────────────────────────────────────────
+
+
+def skills_agent(allowed_tools: Iterable[str]) -> Config:
+    """Settings from its global list of allowed tools, in its names: what is not listed is not offered."""
+    from handrail.dialects import get
+
+    words, allowed = get("skills-agent").words, list(allowed_tools)
+    for name in allowed:
+        _known({name: None}, words, "allowed tools")
+    config = _start("skills-agent")
+    config["tools"]["enable"] = [word.ours for word in words.values() if word.name in allowed]
+    config["tools"]["disable"] = [word.ours for word in words.values() if word.name not in allowed]
+    return config

@@ -1,0 +1,304 @@
+"""MCP over HTTP under attack: no token, foreign pages, floods, crooked JSON; refused with little memory and no 5xx."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+TOKEN = "a-token-for-the-attacks"
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "attacker", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+MB = 1024 * 1024
+DEEP = 100_000
+
+
+class Answer(NamedTuple):
+    """What came back; 0 where the connection was just closed."""
+
+    status: int
+    body: bytes
+
+
+class Server(NamedTuple):
+    """A running server."""
+
+    port: int
+    process: subprocess.Popen[str]
+
+    def send(self, raw: bytes, *, more: Iterable[bytes] = (), seconds: float = 20) -> Answer:
+        """Send bytes over a connection of its own, and read one answer."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as there:
+            try:
+                there.sendall(raw)
+                for piece in more:
+                    there.sendall(piece)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # it had enough; what it said may still be there
+            return _read(there)
+
+    def post(self, body: bytes, **headers: str | None) -> Answer:
+        """Post a body, with headers changed or (None) left out."""
+        return self.send(self.head(len(body), **headers) + body)
+
+    def head(self, length: int | None, **changed: str | None) -> bytes:
+        """The lines before a body."""
+        headers: dict[str, str | None] = {
+            "Host": f"127.0.0.1:{self.port}",
+            "Authorization": f"Bearer {TOKEN}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": "tools/call",
+            "Mcp-Name": "read_file",
+            "Content-Length": None if length is None else str(length),
+            **{name.replace("_", "-"): value for name, value in changed.items()},
+        }
+        lines = [f"{name}: {value}" for name, value in headers.items() if value is not None]
+        return ("POST /mcp HTTP/1.1\r\n" + "\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+    def memory(self) -> int:
+        """Its resident memory at most so far, in bytes."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(text.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+def _read(there: socket.socket) -> Answer:
+    data = b""
+    try:
+        while b"\r\n\r\n" not in data:
+            piece = there.recv(65536)
+            if not piece:
+                return Answer(0, data)
+            data += piece
+        head, _, body = data.partition(b"\r\n\r\n")
+        length = int((head.lower().partition(b"content-length:")[2].split() or [b"0"])[0])
+        while len(body) < length and (piece := there.recv(65536)):
+            body += piece
+    except (ConnectionResetError, TimeoutError):
+        return Answer(0, data)
+    return Answer(int(head.split()[1]), body)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """`handrail mcp --http` in a process of its own."""
+    folder = tmp_path_factory.mktemp("http")
+    work = folder / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("one\n")
+    homes = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("STATE", "CONFIG", "CACHE")}
+    env = {**os.environ, **homes, "HANDRAIL_TOKEN": TOKEN}
+    command = [str(Path(sys.executable).with_name("handrail")), "mcp", "-w", str(work), "--http", "127.0.0.1:0"]
+    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    said = _until_listening(process.stderr)
+    yield Server(int(said.split(":")[2].partition("/")[0]), process)
+    process.send_signal(signal.SIGTERM)
+    rest = process.communicate(timeout=20)[1]
+    assert "Traceback" not in rest, rest
+
+
+def _until_listening(stderr: Any) -> str:
+    """The line that says where it listens; what else it says is told where there is none."""
+    said = []
+    for line in stderr:
+        if line.startswith("listening on http://127.0.0.1:"):
+            return str(line)
+        said.append(line)
+    return pytest.fail(f"it does not listen: {''.join(said)}")
+
+
+def call(arguments: Any = None, **changed: Any) -> bytes:
+    """The body of a call."""
+    params = {"name": "read_file", "arguments": arguments or {"path": "a.txt"}, "_meta": META}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params, **changed}).encode()
+
+
+def test_with_everything_right_it_answers(server: Server) -> None:
+    """So that the refusals below are refusals of what they name."""
+    answer = server.post(call())
+    assert (answer.status, json.loads(answer.body)["result"]["structuredContent"]["text"]) == (200, "one\n")
+
+
+REFUSED: dict[str, tuple[dict[str, str | None], int]] = {
+    "no token": ({"Authorization": None}, 401),
+    "an empty token": ({"Authorization": "Bearer "}, 401),
+    "a wrong token": ({"Authorization": f"Bearer {TOKEN}x"}, 401),
+    "the start of the token": ({"Authorization": f"Bearer {TOKEN[:-1]}"}, 401),
+    "the token as a password": ({"Authorization": f"Basic {TOKEN}"}, 401),
+    "the token in another case": ({"Authorization": f"Bearer {TOKEN.upper()}"}, 401),
+    "a token that is no ASCII": ({"Authorization": "Bearer \xff\xfe"}, 401),
+    "a foreign Host": ({"Host": "evil.example"}, 403),
+    "a foreign Host with our port": ({"Host": "evil.example:8420"}, 403),
+    "a Host that ends like ours": ({"Host": "127.0.0.1.evil.example"}, 403),
+    "a Host that begins like ours": ({"Host": "localhost.evil.example"}, 403),
+    "another address as Host": ({"Host": "192.168.1.1"}, 403),
+    "an empty Host": ({"Host": ""}, 403),
+    "a foreign Origin": ({"Origin": "https://evil.example"}, 403),
+    "an Origin without a name": ({"Origin": "null"}, 403),
+    "an Origin of a file": ({"Origin": "file://localhost"}, 403),
+    "an Origin with our name as user": ({"Origin": "http://localhost@evil.example"}, 403),
+    "an Origin that is none": ({"Origin": "http://[::1"}, 403),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_who_may_not_ask_is_refused(server: Server, name: str) -> None:
+    """Before anything of the body counts, and without a word about what is served."""
+    headers, status = REFUSED[name]
+    answer = server.post(call(), **headers)
+    assert (answer.status, b"one" in answer.body) == (status, False)
+
+
+@pytest.mark.parametrize("twice", ["Host", "Authorization", "Origin"])
+def test_a_header_that_decides_stands_once(server: Server, twice: str) -> None:
+    """Two readers could take two different ones."""
+    value = {"Host": "127.0.0.1", "Authorization": f"Bearer {TOKEN}", "Origin": "http://localhost"}[twice]
+    body = call()
+    head = server.head(len(body), Origin="http://localhost").replace(b"\r\n", f"\r\n{twice}: {value}\r\n".encode(), 1)
+    assert server.send(head + body).status in (400, 403)
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1", "https://[::1]:8443"])
+def test_a_page_of_this_machine_may_ask(server: Server, origin: str) -> None:
+    """With the token."""
+    assert server.post(call(), Origin=origin).status == 200
+
+
+def test_a_hundred_megabytes_are_refused_and_not_kept(server: Server) -> None:
+    """By their announced length, and also without one; memory stays bounded."""
+    before = server.memory()
+    piece = b'"' + b"x" * (MB - 1)
+    announced = server.send(server.head(100 * MB), more=(piece for _ in range(100)))
+    assert announced.status in (413, 0)
+    assert server.post(b"{}", Content_Length=str(100 * MB)).status == 413
+    chunk = b"%x\r\n" % MB + b"x" * MB + b"\r\n"
+    chunked = server.send(server.head(None, Transfer_Encoding="chunked"), more=(chunk for _ in range(100)))
+    assert chunked.status in (413, 0)
+    assert server.memory() - before < 100 * MB
+    assert server.post(call()).status == 200
+
+
+CROOKED = {
+    "nothing": b"",
+    "no JSON": b"{",
+    "no UTF-8": b'{"jsonrpc": "2.0", "id": "\xff"}',
+    "a key twice": call().replace(b'"id": 1', b'"id": 1, "id": 2'),
+    "an argument twice": call().replace(b'"path": "a.txt"', b'"path": "a.txt", "path": "b.txt"'),
+    "NaN": call().replace(b'"id": 1', b'"id": NaN'),
+    "a hundred thousand deep": b"[" * DEEP + b"]" * DEEP,
+    "a hundred thousand objects deep": b'{"a":' * DEEP + b"1" + b"}" * DEEP,
+    "deep arguments": call().replace(b'"a.txt"', b"[" * 5000 + b"]" * 5000),
+    "many at once": b"[" + call() + b"]",
+    "a number": b"1",
+    "no method": b'{"jsonrpc": "2.0", "id": 1}',
+    "another version": call(jsonrpc="1.0"),
+    "an id that is a list": call(id=[1]),
+    "a long number": call().replace(b'"id": 1', b'"id": 1' + b"0" * 4999),
+}
+
+
+@pytest.mark.parametrize("name", CROOKED)
+def test_crooked_json_is_refused(server: Server, name: str) -> None:
+    """With a 4xx, and the next request is answered."""
+    answer = server.post(CROOKED[name])
+    assert (400 <= answer.status < 500, b"Traceback" in answer.body) == (True, False), answer
+    assert server.post(call()).status == 200
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"Mcp_Method": "tools/list"},
+        {"Mcp_Name": "delete_path"},
+        {"Mcp_Method": None},
+        {"MCP_Protocol_Version": "2099-01-01"},
+        {"Content_Type": "text/plain"},
+    ],
+    ids=str,
+)
+def test_headers_that_say_something_else_than_the_body_are_refused(server: Server, changed: dict[str, str]) -> None:
+    """A proxy that judged by them would have judged another call."""
+    answer = server.post(call(), **changed)
+    assert 400 <= answer.status < 500
+
+
+@pytest.mark.parametrize(
+    "line", ["PUT /mcp", "GET /other", "POST /mcp/../x", "OPTIONS /mcp", "DELETE /mcp", "GET /mcp"]
+)
+def test_other_ways_lead_nowhere(server: Server, line: str) -> None:
+    """With 4xx each."""
+    method, path = line.split()
+    raw = server.head(0, MCP_Protocol_Version=None).replace(b"POST /mcp ", f"{method} {path} ".encode(), 1)
+    assert 400 <= server.send(raw).status < 500
+
+
+def test_a_session_of_somebody_else_is_not_found(server: Server) -> None:
+    """A guessed name is none."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
+    answer = server.post(body, MCP_Protocol_Version="2025-11-25", Mcp_Session_Id="0" * 32)
+    assert answer.status == 404
+
+
+def test_garbage_never_breaks_the_server(server: Server, scale: int) -> None:
+    """Bodies and heads changed at random bytes: no 5xx, and it still answers."""
+    random.seed(7)
+    for _ in range(150 * scale):
+        body = bytearray(call())
+        raw = bytearray(server.head(len(body)))
+        target = raw if random.random() < 0.3 else body
+        for _ in range(random.randint(1, 4)):
+            target[random.randrange(len(target))] = random.randrange(256)
+        status = server.send(bytes(raw + body), seconds=0.5).status  # a length too long is waited for
+        assert status < 500, (raw, body)
+    assert server.post(call()).status == 200
+
+
+def test_slow_and_many_clients_do_not_keep_others_out(server: Server) -> None:
+    """Sixty that never finish their request, and one that does."""
+    held = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(60)]
+    try:
+        for number, there in enumerate(held):
+            there.sendall(server.head(1000) + b"{" if number % 2 else b"POST /mcp HT")
+        assert server.post(call()).status == 200
+    finally:
+        for there in held:
+            there.close()
+
+
+async def test_a_token_is_made_once_kept_private_and_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """0600 in the state folder; the second time it is read from there and not printed."""
+    from handrail.front.mcp.token import bearer_token
+
+    env = {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    first = bearer_token(None, env)
+    kept = tmp_path / "state" / "handrail" / "token"
+    assert (capsys.readouterr().err, kept.stat().st_mode & 0o777) == (f"token: {first}\n", 0o600)
+    assert (bearer_token(None, env), capsys.readouterr().err) == (first, "")
+
+
+@pytest.mark.parametrize("text", ["", "short", "with a space in the middle of it", "ünglücklicherweise-kein-ascii"])
+def test_a_token_that_can_be_guessed_is_not_taken(tmp_path: Path, text: str) -> None:
+    """Neither from a file nor, but for an empty one, from the environment."""
+    from handrail import SettingsFault
+    from handrail.front.mcp.token import bearer_token
+
+    file = tmp_path / "token"
+    file.write_text(text)
+    with pytest.raises(SettingsFault):
+        bearer_token(str(file), {})

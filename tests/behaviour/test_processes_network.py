@@ -1,0 +1,111 @@
+"""Programs reach the hosts that `exec.allowed_hosts` names, through the runtime's proxy, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from behaviour._commands import need_sandbox
+from handrail import Runtime
+from handrail.store import reader
+
+CLIENT = """
+import http.client, sys
+for host in sys.argv[2:]:
+    line = http.client.HTTPConnection("127.0.0.1", 3128)
+    line.request("GET", f"http://{host}:{sys.argv[1]}/")
+    answer = line.getresponse()
+    print(host, answer.status, answer.read(20).decode("ascii", "replace").strip())
+"""
+
+
+class Server:
+    """A server on loopback that counts who came."""
+
+    def __init__(self) -> None:
+        self.heard = 0
+        self.port = 0
+
+    async def answer(self, stream: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        self.heard += 1
+        await stream.readuntil(b"\r\n\r\n")
+        out.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+        await out.drain()
+        out.close()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """One server, and a sandbox to reach it from."""
+    need_sandbox()
+    made = Server()
+    serving = await asyncio.start_server(made.answer, "127.0.0.1", 0)
+    made.port = serving.sockets[0].getsockname()[1]
+    yield made
+    serving.close()
+
+
+def settings(*hosts: str, **more: Any) -> dict[str, Any]:
+    return {
+        "tools": {"enable": ["exec"]},
+        "exec": {"allowed_hosts": list(hosts)},
+        "http": {"allowed_networks": ["127.0.0.0/8"]},
+        "rules": [{"effect": "allow", "touch": "proc.exec"}, *more.get("rules", ())],
+    }
+
+
+async def visited(work: Path, config: dict[str, Any], server: Server, *hosts: str) -> tuple[list[str], list[Any]]:
+    """Let a program ask for hosts; what it got, and what the journal says of each connection."""
+    (work / "client.py").write_text(CLIENT)
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["169.254.169.254" if host.startswith("inner") else "127.0.0.1"]
+
+    async with Runtime.open(work, config=config, mode="headless") as runtime:
+        runtime.parts.outside.resolver = resolve
+        line = f"python3 client.py {server.port} {' '.join(hosts)}"
+        outcome = await runtime.call("run_command", {"command": line})
+        assert outcome.ok, outcome.content
+        events = reader.events(runtime.parts.folder.path)
+        made = [(e["host"], e.get("problem", "")[:16]) for e in events if e["kind"] == "net.connected"]
+    return outcome.data["stdout"].splitlines(), made
+
+
+async def test_an_allowed_host_answers_and_each_connection_is_on_record(
+    work: Path, own_user: Path, server: Server
+) -> None:
+    """Judged, counted, journaled; another host is refused and never dialled."""
+    got, made = await visited(work, settings(f"good.test:{server.port}"), server, "good.test", "evil.test")
+    assert [line.split()[:2] for line in got] == [["good.test", "200"], ["evil.test", "403"]]
+    assert (server.heard, made) == (
+        1,
+        [(f"good.test:{server.port}", ""), (f"evil.test:{server.port}", "HOST_NOT_ALLOWED")],
+    )
+
+
+async def test_an_allowed_name_that_leads_inside_is_refused(work: Path, own_user: Path, server: Server) -> None:
+    """The same classifier as for the http tools: a name is no way to an inner address."""
+    got, made = await visited(work, settings(f"inner.test:{server.port}"), server, "inner.test")
+    assert (got[0].split()[1], server.heard, made[0][1]) == ("403", 0, "HOST_NOT_ALLOWED")
+
+
+async def test_a_rule_denies_a_host_that_settings_allow(work: Path, own_user: Path, server: Server) -> None:
+    """Rules on net.connect hold for programs, too."""
+    rules = [{"effect": "deny", "touch": "net.connect", "target": "good.test"}]
+    got, _ = await visited(work, settings(f"good.test:{server.port}", rules=rules), server, "good.test")
+    assert (got[0].split()[1], server.heard) == ("403", 0)
+
+
+async def test_without_hosts_there_is_no_way_out(work: Path, own_user: Path, server: Server) -> None:
+    """No listener inside, and the machine's loopback is another one."""
+    async with Runtime.open(work, config=settings(), mode="headless") as runtime:
+        for port in (3128, server.port):
+            line = f"python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 2)'"
+            outcome = await runtime.call("run_command", {"command": line})
+            assert outcome.error is not None
+            assert "refused" in outcome.content
+    assert server.heard == 0

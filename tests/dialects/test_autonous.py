@@ -1,0 +1,646 @@
+"""autonous, promise by promise; each docstring begins with the section of its document.
+
+Longer than 400 lines because every promise of the document is a test of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dialects._speaking import Speak
+from handrail import Misuse, Problem, SettingsFault, dialects, tool
+from handrail.catalog import Catalog
+from handrail.dialects._schema import check
+from handrail.settings import foreign, programs
+
+RESULT = ["ok", "exit_code", "stdout", "stderr", "truncated_lines", "truncated_bytes"]
+SECRET = "ghp_" + "x7Qm2Kd9" * 4 + "x7Qm"
+HERE = "/workspace"
+
+
+def everything(name: str) -> str:
+    """A machine that has every program."""
+    return f"/usr/bin/{name}"
+
+
+def settings(work: Path, **more: str) -> dict[str, Any]:
+    """Settings from the environment, on a machine that has every program."""
+    names = {f"AUTONOUS_TOOL_{name}": value for name, value in more.items()}
+    return foreign.autonous({"AUTONOUS_TOOL_ALLOWED_ROOTS": str(work), **names}, find=everything)
+
+
+# ── principles ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_high_risk_input_can_be_refused(speak: Speak, work: Path) -> None:
+    """核心目标: the boundary is clear: what lies beyond it is refused with a class of its own."""
+    async with speak("autonous", config=settings(work)) as say:
+        told = await say("read", path="/etc/passwd")
+    assert (told["ok"], told["meta"]["error_class"]) == (False, "policy")
+
+
+async def test_every_call_can_be_traced_by_its_events(speak: Speak, work: Path) -> None:
+    """核心目标: results can be audited."""
+    async with speak("autonous", config=settings(work)) as say:
+        await say("ls", path=".")
+        ids = [event["call_id"] for event in say.events() if event["kind"].startswith("tool_call.")]
+    assert ids == [say.last.call_id] * 2
+
+
+async def test_a_failing_tool_ends_nothing_else(speak: Speak, work: Path) -> None:
+    """核心目标: one failure does not bring the worker down."""
+    async with speak("autonous", config=settings(work)) as say:
+        failed, after = await say("read", path="nothing"), await say("ls", path=".")
+    assert (failed["ok"], after["ok"]) == (False, True)
+
+
+async def test_an_unregistered_tool_is_refused_by_default(speak: Speak, work: Path) -> None:
+    """核心原则 默认拒绝: unknown names are a validation error."""
+    async with speak("autonous", config=settings(work)) as say:
+        told = await say("curl", url="http://localhost")
+    assert (told["ok"], told["meta"]["error_class"], told["meta"]["error"]["code"]) == (
+        False, "validation", "UNKNOWN_TOOL",
+    )  # fmt: skip
+
+
+async def test_one_envelope_serves_every_tool(speak: Speak, work: Path) -> None:
+    """核心原则 统一协议: no tool has a format of its own."""
+    (work / "a.txt").write_text("one\n")
+    async with speak("autonous", config=settings(work)) as say:
+        told = [
+            await say("ls", path="."),
+            await say("find", path=".", name_pattern="*.txt"),
+            await say("grep", path=".", pattern="one"),
+            await say("read", path="a.txt"),
+            await say("write", path="b.txt", content="x"),
+            await say("edit", path="a.txt", find="one", replace="two"),
+            await say("bash", cmd="true"),
+            await say("read", path="missing"),
+        ]
+    assert [list(result)[:6] for result in told] == [RESULT] * 8
+    assert {name for result in told for name in result} <= {*RESULT, "next_page_cursor", "meta"}
+
+
+async def test_a_write_is_one_whole_call(speak: Speak, work: Path) -> None:
+    """Safety Policy 4: there is no prepare and no commit; one call, and the file is there."""
+    async with speak("autonous", config=settings(work)) as say:
+        told = await say("write", path="a.txt", content="whole\n")
+        names = set(say.specs())
+    assert ((work / "a.txt").read_text(), told["ok"], names & {"prepare", "commit"}) == ("whole\n", True, set())
+
+
+async def test_an_edit_is_one_whole_call(speak: Speak, work: Path) -> None:
+    """Safety Policy 4: edit completes at once, too."""
+    (work / "a.txt").write_text("one\n")
+    async with speak("autonous", config=settings(work)) as say:
+        await say("edit", path="a.txt", find="one", replace="two")
+    assert (work / "a.txt").read_text() == "two\n"
+
+
+# ── registry and result ──────────────────────────────────────────────────────────────────────
+
+
+async def test_exactly_seven_tools_are_listed(speak: Speak, work: Path) -> None:
+    """范围: ls first, then find, grep, read, write, edit, bash."""
+    async with speak("autonous", config=settings(work)) as say:
+        assert list(say.specs()) == ["ls", "find", "grep", "read", "write", "edit", "bash"]
+
+
+def test_registering_a_name_twice_is_an_error() -> None:
+    """抽象设计 2: names are unique."""
+
+    @tool(risk="low", pure=True)
+    async def twice() -> str:
+        """Say it."""
+        return "x"
+
+    with pytest.raises(Misuse, match="registered already"):
+        Catalog([twice, twice])
+
+
+async def test_the_registry_lists_its_tools_with_their_schemas(speak: Speak, work: Path) -> None:
+    """抽象设计 2: MustList gives the metadata of each tool."""
+    async with speak("autonous", config=settings(work)) as say:
+        told = say.specs(every=False)
+    assert [sorted(spec["args_schema"]["properties"]) for spec in told.values()] == [
+        ["cursor", "limit", "path", "recursive"],
+        ["cursor", "limit", "max_depth", "name_pattern", "path"],
+        ["cursor", "glob", "limit", "path", "pattern"],
+        ["limit_bytes", "offset", "path"],
+        ["content", "mode", "path"],
+        ["all", "find", "path", "replace"],
+        ["cmd", "timeout_seconds", "workdir"],
+    ]
+
+
+async def test_input_schemas_are_strict(speak: Speak, work: Path) -> None:
+    """范围 Tool Registry: a missing, an extra and a mistyped argument are each refused."""
+    async with speak("autonous", config=settings(work)) as say:
+        told = [await say("ls"), await say("ls", path=".", depth=2), await say("ls", path=".", limit="5")]
+    assert [result["meta"]["error"]["code"] for result in told] == ["INVALID_ARGS"] * 3
+    assert [result["meta"]["error"]["errors"][0]["field"] for result in told] == ["path", "depth", "limit"]
+
+
+async def test_a_result_has_ok_and_exit_code_and_both_streams(speak: Speak, work: Path) -> None:
+    """抽象设计 3: the fields of Result, whole."""
+    (work / "a.txt").write_text("x")
+    async with speak("autonous", config=settings(work)) as say:
+        told = await say("ls", path=".")
+    meta = told.pop("meta")
+    assert told == {
+        "ok": True,
+        "exit_code": 0,
+        "stdout": "a.txt\n",
+        "stderr": "",
+        "truncated_lines": False,
+        "truncated_bytes": False,
+    }
+    assert meta["call_id"] == say.last.call_id
+
+
+async def test_next_page_cursor_is_left_out_where_there_is_no_page(speak: Speak, work: Path) -> None:
+    """抽象设计 3: omitempty."""
+    (work / "a.txt").write_text("x")
+    (work / "b.txt").write_text("x")
+    async with speak("autonous", config=settings(work)) as say:
+        whole, part = await say("ls", path="."), await say("ls", path=".", limit=1)
+    assert ("next_page_cursor" in whole, "next_page_cursor" in part) == (False, True)
+
+
+async def test_a_file_tool_ends_with_0_or_another_code(speak: Speak, work: Path) -> None:
+    """抽象设计 3: exit_code of tools without a process: 0, or not 0 for a failure."""
+    async with speak("autonous", config=settings(work)) as say:
+        good, bad = await say("ls", path="."), await say("ls", path="missing")
+    assert (good["exit_code"], bad["exit_code"]) == (0, 1)
+
+
+# ── request protocol ─────────────────────────────────────────────────────────────────────────
+
+PRINTED = """{
+  "tool_calls": [
+    {"name":"read","arguments":{"path":"internal/db/db.go"}}
+  ],
+  "final_answer":""
+}"""
+
+
+async def test_the_printed_request_goes_through(speak: Speak, work: Path) -> None:
+    """抽象设计 4: the example of the document, as it stands there."""
+    (work / "internal/db").mkdir(parents=True)
+    (work / "internal/db/db.go").write_text("package db\n")
+    async with speak("autonous", config=settings(work)) as say:
+        told = await say.handle(json.loads(PRINTED))
+    assert [result["stdout"] for result in told] == ["package db\n"]
+
+
+def test_calls_come_before_an_answer() -> None:
+    """抽象设计 4: where tool_calls is not empty, they are made."""
+    message = dialects.get("autonous").messages({"tool_calls": [{"name": "ls", "arguments": {}}], "final_answer": "x"})
+    assert ([call.tool for call in message.calls], message.final_answer) == (["ls"], "")
+
+
+def test_an_answer_without_calls_ends_the_task() -> None:
+    """抽象设计 4: no calls and an answer: that is the reply."""
+    message = dialects.get("autonous").messages({"tool_calls": [], "final_answer": "done"})
+    assert (message.calls, message.final_answer) == ((), "done")
+
+
+def test_neither_calls_nor_answer_is_a_validation_error() -> None:
+    """抽象设计 4: an empty message fails."""
+    with pytest.raises(Problem) as error:
+        dialects.get("autonous").messages({"tool_calls": [], "final_answer": ""})
+    assert dialects.get("autonous").errors[error.value.code] == "validation"
+
+
+# ── safety policy ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_only_the_allowed_roots_can_be_reached(speak: Speak, work: Path, tmp_path: Path) -> None:
+    """Safety Policy 1: the allow list is that one setting, with all its roots."""
+    state, other = tmp_path / "state", tmp_path / "other"
+    for folder in (state, other):
+        folder.mkdir()
+        (folder / "a.txt").write_text(folder.name)
+    config = foreign.autonous({"AUTONOUS_TOOL_ALLOWED_ROOTS": f"{work},{state}"}, find=everything)
+    async with speak("autonous", config=config) as say:
+        inside, outside = await say("read", path=f"{state}/a.txt"), await say("read", path=f"{other}/a.txt")
+    assert (inside["stdout"], outside["ok"], outside["meta"]["error"]["code"]) == ("state", False, "PATH_OUTSIDE_ROOTS")
+
+
+async def test_a_link_that_leads_out_is_refused(speak: Speak, work: Path, tmp_path: Path) -> None:
+    """Safety Policy 1: the real path counts."""
+    (tmp_path / "secret").write_text("x")
+    (work / "link").symlink_to(tmp_path / "secret")
+    async with speak("autonous", config=settings(work)) as say:
+        told = await say("read", path="link")
+    assert told["meta"]["error"]["code"] == "PATH_OUTSIDE_ROOTS"
+
+
+async def test_dots_that_lead_out_are_refused(speak: Speak, work: Path) -> None:
+    """Safety Policy 1: `..` in a relative path does not escape."""
+    async with speak("autonous", config=settings(work)) as say:
+        told = await say("read", path="../../etc/passwd")
+    assert (told["ok"], told["meta"]["error"]["code"]) == (False, "PATH_OUTSIDE_ROOTS")
+
+
+async def test_bash_refuses_what_is_on_the_deny_list(speak: Speak, work: Path) -> None:
+    """Safety Policy 2: obviously destructive commands are blocked, also inside a longer line."""
+    async with speak("autonous", config=settings(work)) as say:
+        told = [await say("bash", cmd="rm -rf /"), await say("bash", cmd="true && shutdown now")]
+    assert [result["meta"]["error"]["code"] for result in told] == ["COMMAND_NOT_ALLOWED"] * 2
+
+
+async def test_other_tools_ask_nobody(speak: Speak, work: Path) -> None:
+    """Safety Policy 2: beneath the roots the seven tools need no approval."""
+    (work / "a.txt").write_text("old")
+    async with speak("autonous", config=settings(work), mode="headless") as say:
+        told = [
+            await say("write", path="a.txt", content="new"),
+            await say("edit", path="a.txt", find="new", replace="newer"),
+            await say("bash", cmd="echo hi"),
+        ]
+    assert [result["ok"] for result in told] == [True, True, True]
+
+
+async def test_every_call_has_a_time_limit(speak: Speak, work: Path) -> None:
+    """Safety Policy 3: what takes longer is ended."""
+    async with speak("autonous", config=settings(work, TIMEOUT_SECONDS="1")) as say:
+        told = await say("bash", cmd="sleep 30")
+    assert (told["ok"], told["meta"]["error_class"]) == (False, "timeout")
+
+
+async def test_too_many_lines_are_cut_and_marked(speak: Speak, work: Path) -> None:
+    """Safety Policy 3: truncated_lines."""
+    (work / "a.txt").write_text("line\n" * 50)
+    async with speak("autonous", config=settings(work, MAX_OUTPUT_LINES="10")) as say:
+        told = await say("read", path="a.txt")
+    assert (told["truncated_lines"], told["truncated_bytes"], told["stdout"].count("\n") <= 10) == (True, False, True)
+
+
+async def test_too_many_bytes_are_cut_and_marked(speak: Speak, work: Path) -> None:
+    """Safety Policy 3: truncated_bytes."""
+    async with speak("autonous", config=settings(work, MAX_OUTPUT_BYTES="2048")) as say:
+        told = await say("bash", cmd="head -c 100000 /dev/zero | tr '\\0' 'x' | fold -w 80")
+    assert (told["ok"], told["truncated_bytes"], len(told["stdout"]) < 20000) == (True, True, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"key {SECRET}", "Authorization: Bearer abcdefghijklmnopqrstuvwxyz012345", "DEPLOY_TOKEN=q8w7e6r5t4y3u2i1o0p9",
+     "API_SECRET=q8w7e6r5t4y3u2i1o0p9", "DB_PASSWORD=q8w7e6r5t4y3u2i1o0p9"],
+)  # fmt: skip
+async def test_secrets_are_replaced_by_the_mark(speak: Speak, work: Path, text: str) -> None:
+    """Safety Policy 3: API keys, bearer tokens, *_TOKEN, *_SECRET, *_PASSWORD become ***REDACTED***."""
+    (work / "a.txt").write_text(f"{text}\n")
+    async with speak("autonous", config=settings(work)) as say:
+        told = await say("read", path="a.txt")
+        written = json.dumps(say.events())
+    value = text.split()[-1].split("=")[-1]
+    assert ("***REDACTED***" in told["stdout"], value in json.dumps(told), value in written) == (True, False, False)
+
+
+# ── events ───────────────────────────────────────────────────────────────────────────────────
+
+
+async def events_of(speak: Speak, work: Path, *calls: tuple[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The tool_call events that calls leave."""
+    async with speak("autonous", config=settings(work)) as say:
+        for name, args in calls:
+            await say(name, args)
+        return [event for event in say.events() if event["kind"].startswith("tool_call.")]
+
+
+async def test_started_tells_the_tool_and_its_arguments(speak: Speak, work: Path) -> None:
+    """事件设计: tool_call.started."""
+    started = (await events_of(speak, work, ("ls", {"path": "."})))[0]
+    assert (started["kind"], started["payload"]) == (
+        "tool_call.started", {"tool_name": "ls", "arguments": {"path": "."}},
+    )  # fmt: skip
+
+
+async def test_long_arguments_are_cut_in_events(speak: Speak, work: Path) -> None:
+    """事件设计: arguments are cut where necessary."""
+    started = (await events_of(speak, work, ("write", {"path": "a.txt", "content": "x" * 100_000})))[0]
+    assert len(json.dumps(started["payload"])) < 5000
+
+
+async def test_completed_tells_time_code_and_cuts(speak: Speak, work: Path) -> None:
+    """事件设计: tool_call.completed."""
+    ended = (await events_of(speak, work, ("ls", {"path": "."})))[-1]
+    latency = ended["payload"].pop("latency_ms")
+    assert (ended["kind"], ended["payload"]) == (
+        "tool_call.completed", {"tool_name": "ls", "exit_code": 0, "truncated_lines": False, "truncated_bytes": False},
+    )  # fmt: skip
+    assert latency > 0
+
+
+async def test_failed_tells_error_class_and_redaction(speak: Speak, work: Path) -> None:
+    """事件设计: tool_call.failed."""
+    ended = (await events_of(speak, work, ("read", {"path": "missing"})))[-1]
+    assert ended["kind"] == "tool_call.failed"
+    assert ended["payload"] == {
+        "tool_name": "read", "error": "missing does not exist.", "error_class": "tool_exec", "redacted": False,
+    }  # fmt: skip
+
+
+async def test_a_failure_says_that_something_was_redacted(speak: Speak, work: Path) -> None:
+    """事件设计: redacted is true where a secret was hidden."""
+    ended = (await events_of(speak, work, ("read", {"path": f"{SECRET}.txt"})))[-1]
+    assert (ended["payload"]["redacted"], SECRET in json.dumps(ended)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "wanted"),
+    [
+        ("nothing", {}, "validation"),
+        ("read", {"path": "missing"}, "tool_exec"),
+        ("read", {"path": "../x"}, "policy"),
+        ("bash", {"cmd": "sleep 9", "timeout_seconds": 1}, "timeout"),
+    ],
+)
+async def test_error_class_is_one_of_five(
+    speak: Speak, work: Path, name: str, args: dict[str, Any], wanted: str
+) -> None:
+    """事件设计: validation, tool_exec, policy, timeout, unknown."""
+    ended = (await events_of(speak, work, (name, args)))[-1]
+    assert ended["payload"]["error_class"] == wanted
+    assert set(dialects.get("autonous").errors.values()) == {"validation", "tool_exec", "policy", "timeout", "unknown"}
+
+
+# ── settings ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_time_limit_is_30_seconds(work: Path) -> None:
+    """配置: AUTONOUS_TOOL_TIMEOUT_SECONDS and its default."""
+    asked = settings(work, TIMEOUT_SECONDS="45")
+    assert (settings(work)["limits"]["timeout_seconds"], asked["limits"]["timeout_seconds"]) == (30.0, 45.0)
+    assert (settings(work)["exec"]["timeout_seconds"], asked["exec"]["timeout_seconds"]) == (30.0, 45.0)
+
+
+def test_output_has_2000_lines_at_most(work: Path) -> None:
+    """配置: AUTONOUS_TOOL_MAX_OUTPUT_LINES and its default."""
+    asked = settings(work, MAX_OUTPUT_LINES="7")["limits"]["max_output_lines"]
+    assert (settings(work)["limits"]["max_output_lines"], asked) == (2000, 7)
+
+
+def test_output_has_51200_bytes_at_most(work: Path) -> None:
+    """配置: AUTONOUS_TOOL_MAX_OUTPUT_BYTES and its default."""
+    asked = settings(work, MAX_OUTPUT_BYTES="4096")["limits"]["max_output_bytes"]
+    assert (settings(work)["limits"]["max_output_bytes"], asked) == (51200, 4096)
+
+
+async def test_the_deny_list_can_be_made_longer(speak: Speak, work: Path) -> None:
+    """配置: AUTONOUS_TOOL_BASH_DENYLIST, separated by commas."""
+    async with speak("autonous", config=settings(work, BASH_DENYLIST="curl, git push")) as say:
+        told = [
+            await say("bash", cmd="curl http://x"),
+            await say("bash", cmd="git push"),
+            await say("bash", cmd="echo"),
+        ]
+    assert [result["ok"] for result in told] == [False, False, True]
+
+
+async def test_the_printed_environment_goes_through(speak: Speak, tmp_path: Path) -> None:
+    """Safety Policy 1: the printed block, line by line as a shell reads it."""
+    line = "AUTONOUS_TOOL_ALLOWED_ROOTS=/workspace,/state"
+    name, _, value = line.partition("=")
+    config = foreign.autonous({name: value}, find=everything)
+    assert (config["workspace"]["root"], config["workspace"]["write"]) == ("/workspace", ["/state"])
+
+
+def test_no_root_refuses_to_start() -> None:
+    """配置 启动期校验: at least one root."""
+    for environment in ({}, {"AUTONOUS_TOOL_ALLOWED_ROOTS": " , "}):
+        with pytest.raises(SettingsFault, match="AUTONOUS_TOOL_ALLOWED_ROOTS is empty"):
+            foreign.autonous(environment, find=everything)
+
+
+def test_a_relative_root_refuses_to_start() -> None:
+    """配置 启动期校验: every root is absolute."""
+    with pytest.raises(SettingsFault, match="'work' is not absolute"):
+        foreign.autonous({"AUTONOUS_TOOL_ALLOWED_ROOTS": "/a,work"}, find=everything)
+
+
+def test_roots_are_cleaned_and_doubles_dropped() -> None:
+    """配置 启动期校验: Clean, then without doubles."""
+    assert foreign.allowed_roots("/a/b/../c/,/a/c, /a//c/. ,//d") == ("/a/c", "/d")
+
+
+def test_a_bad_number_refuses_to_start(work: Path) -> None:
+    """任务分解 5: wrong values are found at the start and named."""
+    for text in ("0", "-1", "ten", "1.5"):
+        with pytest.raises(SettingsFault, match="AUTONOUS_TOOL_TIMEOUT_SECONDS"):
+            settings(work, TIMEOUT_SECONDS=text)
+
+
+def test_every_variable_has_the_prefix() -> None:
+    """配置: all variables begin with AUTONOUS_."""
+    names = [foreign.ROOTS, foreign.DENYLIST, *foreign._NUMBERS]
+    assert [name.startswith("AUTONOUS_TOOL_") for name in names] == [True] * 5
+
+
+async def test_a_tool_is_switched_off_by_policy_and_that_is_on_record(speak: Speak, work: Path) -> None:
+    """配置: there is no switch for all tools; policy disables one, and an event says so."""
+    config = {**settings(work), "rules": [{"effect": "deny", "tool": "run_command", "why": "not here"}]}
+    async with speak("autonous", config=config) as say:
+        await say("bash", cmd="true")
+        ended = say.events()[-1]
+    assert (ended["kind"], ended["payload"]["error_class"]) == ("tool_call.failed", "policy")
+
+
+async def test_roots_hold_until_the_next_start(
+    speak: Speak, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """配置: a changed environment changes nothing while the worker runs."""
+    (tmp_path / "later").mkdir()
+    (tmp_path / "later/a.txt").write_text("x")
+    async with speak("autonous", config=settings(work)) as say:
+        monkeypatch.setenv("AUTONOUS_TOOL_ALLOWED_ROOTS", str(tmp_path / "later"))
+        told = await say("read", path=f"{tmp_path}/later/a.txt")
+    assert told["meta"]["error"]["code"] == "PATH_OUTSIDE_ROOTS"
+
+
+# ── the programs ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("lost", ["bash", "ls", "cat", "head", "tee", "sed", "rg"])
+def test_a_missing_program_refuses_tool_mode(lost: str) -> None:
+    """容器依赖要求: the self-check names what is missing and how to install it."""
+    with pytest.raises(SettingsFault, match=rf"{lost} not found; apt-get install \S+"):
+        foreign.autonous({"AUTONOUS_TOOL_ALLOWED_ROOTS": "/"}, find=lambda name: None if name == lost else name)
+
+
+def test_several_missing_programs_are_listed_together() -> None:
+    """容器依赖要求: one message names all of them."""
+    with pytest.raises(SettingsFault, match="bash, sed, rg not found; apt-get install bash ripgrep sed"):
+        programs.require(lambda name: None if name in ("bash", "sed", "rg") else name)
+
+
+def test_fd_and_perl_are_wanted_and_told(work: Path) -> None:
+    """M4 默认命令映射: find falls back where fd is missing; perl is optional."""
+    told = programs.require(lambda name: None if name in ("fd", "fdfind", "perl") else name)
+    assert [text.split()[0] for text in told] == ["fd", "perl"]
+
+
+async def test_find_and_grep_use_ripgrep(speak: Speak, work: Path) -> None:
+    """M4 默认命令映射: modern engines before traditional ones: ignore rules of git are honoured."""
+    (work / ".gitignore").write_text("built\n")
+    (work / ".git").mkdir()
+    for name in ("a.txt", "built"):
+        (work / name).write_text("needle\n")
+    async with speak("autonous", config=settings(work)) as say:
+        found = await say("find", path=".", name_pattern="*"), await say("grep", path=".", pattern="needle")
+    assert [result["stdout"] for result in found] == ["a.txt\n", "a.txt:1:needle\n"]
+
+
+# ── tool by tool ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_ls_lists_a_directory_and_pages(speak: Speak, work: Path) -> None:
+    """ls: path, recursive, limit; text of entries, page by page."""
+    (work / "sub").mkdir()
+    for name in ("a", "b", "sub/c"):
+        (work / name).write_text("x")
+    async with speak("autonous", config=settings(work)) as say:
+        first = await say("ls", path=".", limit=2)
+        rest = await say("ls", path=".", cursor=first["next_page_cursor"])
+        deep = await say("ls", path=".", recursive=True)
+    assert [first["stdout"], rest["stdout"], deep["stdout"]] == ["a\nb\n", "sub/\n", "a\nb\nsub/\nsub/c\n"]
+    assert first["truncated_lines"] is True
+
+
+async def test_find_matches_names_to_a_depth_and_limit(speak: Speak, work: Path) -> None:
+    """find: path, name_pattern, max_depth, limit; a list of paths."""
+    (work / "sub/deeper").mkdir(parents=True)
+    for name in ("a.py", "b.txt", "sub/c.py", "sub/deeper/d.py"):
+        (work / name).write_text("x")
+    async with speak("autonous", config=settings(work)) as say:
+        told = [
+            await say("find", path=".", name_pattern="*.py"),
+            await say("find", path=".", name_pattern="*.py", max_depth=1),
+            await say("find", path=".", name_pattern="*.py", limit=2),
+        ]
+    assert [result["stdout"] for result in told] == ["a.py\nsub/c.py\nsub/deeper/d.py\n", "a.py\n", "a.py\nsub/c.py\n"]
+
+
+async def test_grep_gives_file_line_and_text(speak: Speak, work: Path) -> None:
+    """grep: path, pattern, glob, limit; hits as file:line:text, no hit is no failure."""
+    (work / "a.txt").write_text("x\nneedle 1\n")
+    (work / "b.md").write_text("needle 2\n")
+    async with speak("autonous", config=settings(work)) as say:
+        told = [
+            await say("grep", path=".", pattern="needle [0-9]"),
+            await say("grep", path=".", pattern="needle", glob="*.md"),
+            await say("grep", path=".", pattern="absent"),
+            await say("grep", path=".", pattern="needle", limit=1),
+        ]
+    assert [result["stdout"] for result in told] == [
+        "a.txt:2:needle 1\nb.md:1:needle 2\n",
+        "b.md:1:needle 2\n",
+        "",
+        "a.txt:2:needle 1\n",
+    ]
+    assert [result["ok"] for result in told] == [True] * 4
+    assert "next_page_cursor" in told[3]
+
+
+async def test_grep_cuts_a_large_output(speak: Speak, work: Path) -> None:
+    """Tool-by-tool E2E: many hits are cut, and the cut is marked."""
+    (work / "a.txt").write_text("needle\n" * 5000)
+    async with speak("autonous", config=settings(work)) as say:
+        told = await say("grep", path=".", pattern="needle", limit=5000)
+    assert (told["truncated_lines"], told["stdout"].count("\n") <= 2000) == (True, True)
+
+
+async def test_read_gives_a_part_by_bytes(speak: Speak, work: Path) -> None:
+    """read: path, offset, limit_bytes; a piece of the file."""
+    (work / "a.txt").write_text("0123456789")
+    async with speak("autonous", config=settings(work)) as say:
+        told = [
+            await say("read", path="a.txt"),
+            await say("read", path="a.txt", offset=4),
+            await say("read", path="a.txt", limit_bytes=5),
+            await say("read", path="a.txt", offset=2, limit_bytes=5),
+        ]
+    assert [result["stdout"] for result in told] == ["0123456789", "456789", "01234", "23456"]
+
+
+async def test_write_overwrites_and_appends(speak: Speak, work: Path) -> None:
+    """write: path, content, mode; gives the bytes written, and reading them back agrees."""
+    (work / "a.txt").write_text("former")
+    async with speak("autonous", config=settings(work)) as say:
+        over = await say("write", path="a.txt", content="one\n", mode="overwrite")
+        more = await say("write", path="a.txt", content="two\n", mode="append")
+        back = await say("read", path="a.txt")
+    assert (over["stdout"], more["stdout"], back["stdout"]) == ("4\n", "8\n", "one\ntwo\n")
+
+
+async def test_write_replaces_a_file_that_was_not_read_and_keeps_what_was_there(speak: Speak, work: Path) -> None:
+    """write: overwrite needs no reading before; what it replaced can be put back."""
+    (work / "a.txt").write_text("former")
+    async with speak("autonous", config=settings(work)) as say:
+        await say("write", path="a.txt", content="new")
+        await say.runtime.undo(say.last.call_id)
+    assert (work / "a.txt").read_text() == "former"
+
+
+async def test_edit_replaces_once_or_everywhere(speak: Speak, work: Path) -> None:
+    """edit: path, find, replace, all; gives the number of replacements."""
+    (work / "a.txt").write_text("x x x")
+    async with speak("autonous", config=settings(work)) as say:
+        once = await say("edit", path="a.txt", find="x", replace="y")
+        after = (work / "a.txt").read_text()
+        rest = await say("edit", path="a.txt", find="x", replace="z", all=True)
+    assert (once["stdout"], after, rest["stdout"], (work / "a.txt").read_text()) == ("1\n", "y x x", "2\n", "y z z")
+
+
+async def test_edit_says_where_nothing_matches(speak: Speak, work: Path) -> None:
+    """Tool-by-tool E2E: no match is a failure, and the file stays."""
+    (work / "a.txt").write_text("one")
+    async with speak("autonous", config=settings(work)) as say:
+        told = await say("edit", path="a.txt", find="absent", replace="y")
+    assert (told["ok"], told["meta"]["error"]["code"], (work / "a.txt").read_text()) == (False, "NO_MATCH", "one")
+
+
+async def test_bash_gives_both_streams_and_the_exit_code(speak: Speak, work: Path) -> None:
+    """bash: cmd, workdir, timeout_seconds; stdout, stderr, exit_code."""
+    (work / "sub").mkdir()
+    async with speak("autonous", config=settings(work)) as say:
+        told = await say("bash", cmd="basename $PWD; echo no >&2; exit 3", workdir="sub")
+        fine = await say("bash", cmd="echo yes; echo note >&2")
+    assert (told["ok"], told["exit_code"], told["stdout"], told["stderr"].splitlines()[0]) == (False, 3, "sub\n", "no")
+    assert (fine["ok"], fine["exit_code"], fine["stdout"], fine["stderr"]) == (True, 0, "yes\n", "note\n")
+
+
+async def test_bash_ends_at_its_own_time_limit_and_keeps_what_it_wrote(speak: Speak, work: Path) -> None:
+    """Tool-by-tool E2E: a timeout is told, and the output until then."""
+    async with speak("autonous", config=settings(work)) as say:
+        told = await say("bash", cmd="echo begun; sleep 60", timeout_seconds=1)
+    assert (told["ok"], told["exit_code"], told["stdout"], told["meta"]["error_class"]) == (
+        False,
+        1,
+        "begun\n",
+        "timeout",
+    )
+
+
+async def test_no_call_changes_what_the_schema_does_not_name(speak: Speak, work: Path) -> None:
+    """Safety Policy 2: arguments are checked against each tool's own schema, nothing is mended."""
+    for word in dialects.get("autonous").words.values():
+        with pytest.raises(Problem, match=r"one of|did you mean"):
+            check(word.args, {**dict.fromkeys(word.args["required"], "x"), "surplus": 1}, repair=False)
+
+
+async def test_a_bad_request_is_refused_and_the_next_one_works(speak: Speak, work: Path) -> None:
+    """E2E: illegal arguments and unknown tools from a model do no harm."""
+    async with speak("autonous", config=settings(work)) as say:
+        told = await say.handle(
+            {"tool_calls": [{"name": "rm", "arguments": {}}, {"name": "ls", "arguments": {"path": 7}},
+                            {"name": "ls", "arguments": {"path": "."}}]}
+        )  # fmt: skip
+    assert [result["ok"] for result in told] == [False, False, True]

@@ -1,0 +1,652 @@
+"""clude-code, promise by promise; each docstring begins with the section of its document.
+
+Longer than 400 lines because every promise of the document is a test of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dialects._speaking import Speak
+from handrail import Decision, Misuse, dialects
+from handrail.settings import foreign
+from handrail.testing import RecordingScreen, ScriptedApprover
+
+NAMES = [
+    "list_dir", "glob_file_search", "read_file", "apply_patch", "delete_file", "grep", "codebase_search",
+    "run_terminal_cmd", "job_list", "job_read", "job_stop", "display", "read_lints", "update_memory",
+]  # fmt: skip
+PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+ONE\n*** End Patch\n"
+SECRET = "ghp_" + "x7Qm2Kd9" * 4 + "x7Qm"
+
+
+@pytest.fixture
+def project(work: Path) -> Path:
+    """A small project."""
+    (work / "a.txt").write_text("one\ntwo\n")
+    (work / "src").mkdir()
+    (work / "src/main.py").write_text("def main():\n    return 1\n")
+    return work
+
+
+# ── 1 principles ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_exactly_the_listed_tools_and_those_for_background_tasks(speak: Speak) -> None:
+    """6: the list of the document; job_* since 5.2 asks for querying and stopping."""
+    async with speak("clude", start="clude") as say:
+        assert list(say.specs()) == NAMES
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["name", "version", "description", "args_schema", "return_schema", "required_permissions", "side_effects"],
+)
+async def test_every_tool_declares_what_it_is(speak: Speak, field: str) -> None:
+    """1: name, version, description, both schemas, permissions, side effects."""
+    async with speak("clude", start="clude") as say:
+        specs = say.specs()
+    assert [name for name, spec in specs.items() if field not in spec or spec[field] is None] == []
+
+
+# ── 2 messages ───────────────────────────────────────────────────────────────────────────────
+
+
+def request(**fields: Any) -> dict[str, Any]:
+    """A ToolCallRequest."""
+    told = {"tool_call_id": "call-1", "name": "read_file", "version": "1.0.0", "args": {"path": "a.txt"}}
+    return {**told, "trace_id": "trace-1", "timestamp": 1_700_000_000.0, **fields}
+
+
+async def test_a_request_names_its_own_id_and_the_result_repeats_it(speak: Speak, project: Path) -> None:
+    """2.1: tool_call_id."""
+    async with speak("clude", start="clude") as say:
+        told = await say.handle(request())
+    assert told[0]["tool_call_id"] == "call-1"
+
+
+async def test_an_id_is_used_once(speak: Speak, project: Path) -> None:
+    """2.1: unique, so that a call can be replayed and found."""
+    async with speak("clude", start="clude") as say:
+        await say.handle(request())
+        with pytest.raises(Misuse, match="was used already"):
+            await say.handle(request())
+
+
+async def test_a_request_names_the_version_it_was_written_for(speak: Speak, project: Path) -> None:
+    """2.1: version."""
+    async with speak("clude", start="clude") as say:
+        same, newer = (
+            await say.handle(request(version="1.4.2")),
+            await say.handle(request(version="9.0", tool_call_id="2")),
+        )
+    assert (same[0]["ok"], newer[0]["error"]["code"]) == (True, "UNSUPPORTED_VERSION")
+
+
+async def test_requested_permissions_only_narrow(speak: Speak, project: Path) -> None:
+    """2.1: requested_permissions; what is not among them is denied."""
+    async with speak("clude", start="clude") as say:
+        fine = await say.handle(request(requested_permissions=["fs.read"]))
+        told = await say.handle(
+            request(name="apply_patch", args={"patch_text": PATCH}, requested_permissions=["fs.read"], tool_call_id="2")
+        )
+    assert (fine[0]["ok"], told[0]["error"]["details"]["rule"]) == (True, "permissions.call")
+
+
+async def test_the_trace_id_is_in_every_event_of_the_call(speak: Speak, project: Path) -> None:
+    """2.1: trace_id."""
+    async with speak("clude", start="clude") as say:
+        await say.handle(request())
+        found = {event["trace_id"] for event in say.journal() if event["kind"].startswith("tool.")}
+    assert found == {"trace-1"}
+
+
+async def test_a_result_has_one_form(speak: Speak, project: Path) -> None:
+    """2.2: success and failure, the same fields in every tool."""
+    async with speak("clude", start="clude") as say:
+        good, bad = await say("read_file", path="a.txt"), await say("read_file", path="missing")
+    fields = ["tool_call_id", "ok", "payload", "error", "duration_ms"]
+    assert [list(good), list(bad)] == [fields, fields]
+    assert (good["payload"]["text"], good["error"], bad["payload"]) == ("one\ntwo\n", None, None)
+
+
+async def test_an_error_has_code_message_and_details(speak: Speak) -> None:
+    """2.2: error."""
+    async with speak("clude", start="clude") as say:
+        told = await say("read_file", path="missing")
+    assert list(told["error"]) == ["code", "message", "details"]
+    assert told["error"]["code"] == "NOT_FOUND"
+
+
+async def test_artifacts_name_changed_files(speak: Speak, project: Path) -> None:
+    """2.2: artifacts.files_changed."""
+    async with speak("clude", start="clude") as say:
+        told = await say("apply_patch", patch_text=PATCH)
+    assert told["artifacts"] == {"files_changed": ["a.txt"], "commands_run": []}
+
+
+async def test_artifacts_name_commands_that_ran(speak: Speak) -> None:
+    """2.2: artifacts.commands_run."""
+    async with speak("clude", start="clude", approver=ScriptedApprover("once")) as say:
+        told = await say("run_terminal_cmd", command="echo hi", is_background=False)
+    assert told["artifacts"]["commands_run"] == ["echo hi"]
+
+
+async def test_a_result_says_how_long_it_took(speak: Speak, project: Path) -> None:
+    """2.2: duration_ms."""
+    async with speak("clude", start="clude") as say:
+        assert (await say("read_file", path="a.txt"))["duration_ms"] > 0
+
+
+# ── 3 arguments and paths ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("args", "field"),
+    [
+        ({}, "path"),
+        ({"path": "a.txt", "mode": 1}, "mode"),
+        ({"path": 7}, "path"),
+        ({"path": "a.txt", "limit": "5"}, "limit"),
+    ],
+)
+async def test_arguments_are_checked_strictly(speak: Speak, project: Path, args: dict[str, Any], field: str) -> None:
+    """3.1: a missing, a further and a mistyped field are refused; nothing is mended."""
+    async with speak("clude", start="clude") as say:
+        told = await say("read_file", args)
+    assert (told["error"]["code"], told["error"]["details"]["errors"][0]["field"]) == ("INVALID_ARGS", field)
+
+
+async def test_no_schema_lets_further_properties_in(speak: Speak) -> None:
+    """3.1: additionalProperties is false everywhere."""
+    async with speak("clude", start="clude") as say:
+        assert {spec["args_schema"]["additionalProperties"] for spec in say.specs().values()} == {False}
+
+
+async def test_a_path_is_normalised_before_it_is_judged(speak: Speak, project: Path) -> None:
+    """3.1: `src/../.ssh` is .ssh."""
+    async with speak("clude", start="clude") as say:
+        told = await say("read_file", path="src/../.ssh/id_rsa")
+    assert told["error"]["code"] == "PATH_PROTECTED"
+
+
+async def test_paths_are_relative_to_the_workspace(speak: Speak, project: Path) -> None:
+    """3.2: relative paths first."""
+    async with speak("clude", start="clude") as say:
+        assert (await say("read_file", path="src/main.py"))["ok"] is True
+
+
+async def test_absolute_paths_are_off_until_policy_takes_them(speak: Speak, project: Path) -> None:
+    """3.2: absolute paths."""
+    async with speak("clude", start="clude") as say:
+        off = await say("read_file", path=f"{project}/a.txt")
+    async with speak("clude", config=foreign.clude({"allow_absolute_paths": True})) as say:
+        on = await say("read_file", path=f"{project}/a.txt")
+    assert (off["ok"], on["ok"]) == (False, True)
+
+
+async def test_links_are_resolved_before_anything_is_opened(speak: Speak, project: Path, tmp_path: Path) -> None:
+    """3.2: realpath, then whether it lies in the workspace."""
+    (tmp_path / "outside").write_text("x")
+    (project / "link").symlink_to(tmp_path / "outside")
+    async with speak("clude", start="clude") as say:
+        assert (await say("read_file", path="link"))["error"]["code"] == "PATH_OUTSIDE_ROOTS"
+
+
+# ── 4 policy ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", ["fs.read", "fs.write", "fs.delete", "proc.exec", "net.connect", "git.write"])
+def test_the_kinds_of_permission_are_known(kind: str) -> None:
+    """4.1: the six of the document."""
+    assert dialects.get("clude").permissions([kind]) == {kind}
+
+
+async def test_policy_allows_denies_or_requires_confirmation(speak: Speak, project: Path) -> None:
+    """4.2: three answers, told without running anything."""
+    async with speak("clude", start="clude") as say:
+        told = [
+            say.runtime.explain("read_file", {"path": "a.txt"}).decision,
+            say.runtime.explain("read_file", {"path": "../x"}).decision,
+            say.runtime.explain("delete_file", {"path": "a.txt"}).decision,
+        ]
+    assert told == [Decision.ALLOW, Decision.DENY, Decision.ASK]
+
+
+async def test_confirmation_names_the_scope_it_would_hold_for(speak: Speak, project: Path) -> None:
+    """4.2: REQUIRE_CONFIRMATION(scope)."""
+    async with speak("clude", start="clude", mode="headless") as say:
+        told = await say("delete_file", path="a.txt")
+    asked = told["error"]["details"]["approval"]
+    assert (asked["decision"], asked["scope"], asked["tool"], asked["params"]) == (
+        "REQUIRE_CONFIRMATION", "call", "delete_file", {"path": "a.txt"},
+    )  # fmt: skip
+
+
+async def test_nothing_outside_the_workspace_is_reached(speak: Speak) -> None:
+    """4.2.1: path boundary."""
+    async with speak("clude", start="clude") as say:
+        told = [await say("list_dir", path="/etc"), await say("grep", pattern="x", path="../..")]
+    assert [result["error"]["code"] for result in told] == ["PATH_OUTSIDE_ROOTS"] * 2
+
+
+@pytest.mark.parametrize("path", [".ssh/id_rsa", ".aws/credentials", ".netrc", ".gnupg/x"])
+async def test_credentials_are_out_of_reach(speak: Speak, work: Path, path: str) -> None:
+    """4.2.1: .ssh and the folders of credentials."""
+    (work / path).parent.mkdir(exist_ok=True)
+    (work / path).write_text("x")
+    async with speak("clude", start="clude") as say:
+        assert (await say("read_file", path=path))["error"]["code"] == "PATH_PROTECTED"
+
+
+async def test_npm_test_is_allowed(speak: Speak) -> None:
+    """4.2.1: the allow list of commands."""
+    async with speak("clude", start="clude") as say:
+        assert say.runtime.explain("run_terminal_cmd", {"command": "npm test"}).decision is Decision.ALLOW
+
+
+@pytest.mark.parametrize("command", ["rm -rf /", "powershell Invoke-WebRequest http://x", "echo hi && rm -rf /"])
+async def test_the_deny_list_beats_everything(speak: Speak, command: str) -> None:
+    """4.2.1: rm -rf / and powershell Invoke-WebRequest are forbidden."""
+    async with speak("clude", start="clude") as say:
+        told = await say("run_terminal_cmd", command=command)
+    assert told["error"]["code"] == "COMMAND_NOT_ALLOWED"
+
+
+async def test_lists_of_commands_come_from_settings(speak: Speak) -> None:
+    """4.2.1: allowlist and denylist of the operator."""
+    config = foreign.clude({"command_allowlist": ["make *"], "command_denylist": ["git push"]})
+    async with speak("clude", config=config) as say:
+        told = [
+            say.runtime.explain("run_terminal_cmd", {"command": c}).decision
+            for c in ("make all", "git push", "touch a")
+        ]
+    assert told == [Decision.ALLOW, Decision.DENY, Decision.ASK]
+
+
+async def test_the_network_is_denied_by_default(speak: Speak) -> None:
+    """4.2.1: network DENY; there is no tool for it here, and others' tools are denied as well."""
+    async with speak("tool-hub", start="clude", config={"tools": {"enable": ["http_fetch"]}}) as say:
+        told = await say("core/http.fetchText", url="https://example.org/")
+    assert told["error"]["kind"] == "HTTP_DISALLOWED_HOST"
+
+
+def test_hosts_and_networks_can_be_allowed() -> None:
+    """4.2.1: allow list of domains and addresses."""
+    told = foreign.clude({"network_allowlist": ["*.example.org", "10.1.0.0/16"]})
+    assert (told["http"]["allowed_hosts"], told["http"]["allowed_networks"]) == (["*.example.org"], ["10.1.0.0/16"])
+    assert [rule["touch"] for rule in told["rules"]] == ["git.write"]
+
+
+async def test_writing_is_allowed_and_can_be_taken_back(speak: Speak, project: Path) -> None:
+    """4.2.1: writes need no confirmation, because they can be undone."""
+    async with speak("clude", start="clude") as say:
+        told = await say("apply_patch", patch_text=PATCH)
+        await say.runtime.undo(say.last.call_id)
+    assert (told["ok"], (project / "a.txt").read_text()) == (True, "one\ntwo\n")
+
+
+async def test_deleting_needs_confirmation(speak: Speak, project: Path) -> None:
+    """4.2.1: high risk."""
+    approver = ScriptedApprover("no")
+    async with speak("clude", start="clude", approver=approver) as say:
+        told = await say("delete_file", path="a.txt")
+    assert (told["error"]["code"], len(approver.asked), (project / "a.txt").exists()) == ("APPROVAL_DENIED", 1, True)
+
+
+async def test_bulk_changes_need_confirmation(speak: Speak) -> None:
+    """4.2.1: many files at once."""
+    added = "".join(f"*** Add File: f{number}.txt\n+x\n" for number in range(21))
+    async with speak("clude", start="clude", mode="headless") as say:
+        told = await say("apply_patch", patch_text=f"*** Begin Patch\n{added}*** End Patch\n")
+    assert told["error"]["code"] == "APPROVAL_REQUIRED"
+
+
+async def test_a_preview_of_the_change_is_shown_to_the_person(speak: Speak, project: Path) -> None:
+    """4.2.1: preview of changes."""
+    approver = ScriptedApprover("once")
+    config = {"rules": [{"effect": "ask", "touch": "fs.write"}]}
+    async with speak("clude", start="clude", config=config, approver=approver) as say:
+        await say("apply_patch", patch_text=PATCH)
+    assert "-one\n+ONE\n" in approver.asked[0].diff
+
+
+# ── 5 sandbox ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_write_is_there_whole_or_not_at_all(speak: Speak, project: Path) -> None:
+    """5.1: temporary file, fsync, rename: the file is another one, with the same mode."""
+    (project / "a.txt").chmod(0o640)
+    before = (project / "a.txt").stat()
+    async with speak("clude", start="clude") as say:
+        await say("apply_patch", patch_text=PATCH)
+    after = (project / "a.txt").stat()
+    left = [path.name for path in project.iterdir() if path.name not in ("a.txt", "src")]
+    assert (after.st_ino != before.st_ino, after.st_mode, left) == (True, before.st_mode, [])
+
+
+async def test_dots_and_links_do_not_lead_out(speak: Speak, project: Path, tmp_path: Path) -> None:
+    """5.1: for writing, too."""
+    (project / "out").symlink_to(tmp_path)
+    async with speak("clude", start="clude") as say:
+        patch = "*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch\n"
+        told = [await say("apply_patch", patch_text=patch.format(path)) for path in ("../x.txt", "out/x.txt")]
+    assert [result["error"]["code"] for result in told] == ["PATH_OUTSIDE_ROOTS"] * 2
+
+
+async def test_commands_run_in_the_workspace(speak: Speak, project: Path) -> None:
+    """5.2: working directory."""
+    async with speak("clude", start="clude", config={"exec": {"allow": ["pwd", "ls"]}}) as say:
+        told = await say("run_terminal_cmd", command="ls")
+    assert told["payload"]["stdout"] == "a.txt\nsrc\n"
+
+
+async def test_commands_see_no_tokens(speak: Speak, monkeypatch: pytest.MonkeyPatch) -> None:
+    """5.2: *_TOKEN and the like are not inherited."""
+    monkeypatch.setenv("DEPLOY_TOKEN", "q8w7e6r5t4y3u2i1o0p9")
+    async with speak("clude", start="clude", approver=ScriptedApprover("once")) as say:
+        told = await say("run_terminal_cmd", command="env")
+    assert ("DEPLOY_TOKEN" in told["payload"]["stdout"], "PATH=" in told["payload"]["stdout"]) == (False, True)
+
+
+def test_a_command_may_take_two_minutes() -> None:
+    """5.2: timeout_ms, by default two to five minutes."""
+    assert foreign.clude({})["exec"]["timeout_seconds"] == 120
+    assert foreign.clude({"timeout_ms": 300_000})["exec"]["timeout_seconds"] == 300
+
+
+async def test_too_much_output_keeps_its_tail(speak: Speak) -> None:
+    """5.2: what is over the limit is cut out; the tail stays, and the whole is kept."""
+    async with speak("clude", start="clude", approver=ScriptedApprover("once")) as say:
+        told = await say("run_terminal_cmd", command="seq 1 200000")
+    assert (told["payload"]["stdout"].rstrip().endswith("200000"), len(told["payload"]["stdout"]) < 100_000) == (
+        True,
+        True,
+    )
+    assert told["payload"]["stdout_info"]["ref"].startswith("run:observations/")
+
+
+async def test_a_background_task_is_recorded_with_pid_and_arguments(speak: Speak) -> None:
+    """5.2: background tasks."""
+    async with speak("clude", start="clude", approver=ScriptedApprover("once")) as say:
+        told = await say("run_terminal_cmd", command="sleep 30", is_background=True)
+        listed = await say("job_list")
+    job = listed["payload"]["jobs"][0]
+    assert (job["pid"], "sleep 30" in json.dumps(job["argv"])) == (told["payload"]["pid"], True)
+
+
+async def test_a_background_task_can_be_queried_and_stopped(speak: Speak) -> None:
+    """5.2: query and stop."""
+    async with speak("clude", start="clude", approver=ScriptedApprover("run")) as say:
+        started = await say("run_terminal_cmd", command="echo begun; sleep 30", is_background=True)
+        job = started["payload"]["job"]
+        for _ in range(100):
+            read = await say("job_read", job=job, wait_seconds=5)
+            if "begun" in read["payload"]["text"]:
+                break
+            await asyncio.sleep(0)
+        stopped = await say("job_stop", job=job)
+    assert (read["payload"]["text"], stopped["ok"]) == ("begun\n", True)
+
+
+# ── 6 tools ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_list_dir_leaves_out_what_globs_name(speak: Speak, project: Path) -> None:
+    """6.1: list_dir(path, ignore_globs?)."""
+    async with speak("clude", start="clude") as say:
+        told = [await say("list_dir", path="."), await say("list_dir", path=".", ignore_globs=["*.txt"])]
+    assert [[entry["name"] for entry in result["payload"]["entries"]] for result in told] == [["a.txt", "src"], ["src"]]
+
+
+async def test_glob_file_search_takes_pattern_and_directory(speak: Speak, project: Path) -> None:
+    """6.1: glob_file_search(glob_pattern, target_directory?)."""
+    async with speak("clude", start="clude") as say:
+        told = [
+            await say("glob_file_search", glob_pattern="*.py"),
+            await say("glob_file_search", glob_pattern="*.txt", target_directory="src"),
+        ]
+    assert [result["payload"]["paths"] for result in told] == [["src/main.py"], []]
+
+
+async def test_read_file_takes_offset_and_limit(speak: Speak, project: Path) -> None:
+    """6.1: read_file(path, offset?, limit?)."""
+    async with speak("clude", start="clude") as say:
+        told = await say("read_file", path="a.txt", offset=2, limit=1)
+    assert told["payload"]["text"] == "two\n"
+
+
+async def test_apply_patch_is_the_one_way_to_write(speak: Speak, project: Path) -> None:
+    """6.1: apply_patch(patch_text), and no other tool that writes files."""
+    async with speak("clude", start="clude") as say:
+        told = await say("apply_patch", patch_text=PATCH)
+        writing = [name for name, spec in say.specs().items() if "fs.write" in spec["required_permissions"]]
+    assert (told["ok"], (project / "a.txt").read_text()) == (True, "ONE\ntwo\n")
+    assert writing == ["apply_patch", "run_terminal_cmd"]
+
+
+async def test_delete_file_takes_a_path(speak: Speak, project: Path) -> None:
+    """6.1: delete_file(path), once a person confirmed."""
+    async with speak("clude", start="clude", approver=ScriptedApprover("once")) as say:
+        told = await say("delete_file", path="a.txt")
+    assert (told["ok"], (project / "a.txt").exists()) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("args", "lines"),
+    [
+        ({"pattern": "main"}, ["src/main.py:1"]),
+        ({"pattern": "o", "path": "a.txt"}, ["a.txt:1", "a.txt:2"]),
+        ({"pattern": "o", "glob": "*.txt", "head_limit": 1}, ["a.txt:1"]),
+        ({"pattern": "ONE", "-i": True}, ["a.txt:1"]),
+        ({"pattern": "one\\ntwo", "multiline": True}, ["a.txt:1"]),
+    ],
+)
+async def test_grep_takes_the_options_of_the_document(
+    speak: Speak, project: Path, args: dict[str, Any], lines: list[str]
+) -> None:
+    """6.2: grep(pattern, path?, glob?, multiline?, head_limit?, -i?)."""
+    async with speak("clude", start="clude") as say:
+        told = await say("grep", args)
+    found = [f"{row['file']}:{row['line']}" for row in told["payload"]["matches"]]
+    assert found[: len(lines)] == lines
+
+
+async def test_codebase_search_takes_a_query_and_directories(speak: Speak, project: Path) -> None:
+    """6.2: codebase_search(query, target_directories[])."""
+    async with speak("clude", start="clude") as say:
+        told = await say("codebase_search", query="where is the main function", target_directories=["src"])
+    assert (told["ok"], "src/main.py" in json.dumps(told["payload"])) == (True, True)
+
+
+async def test_run_terminal_cmd_takes_a_command_and_is_background(speak: Speak) -> None:
+    """6.3: run_terminal_cmd(command, is_background)."""
+    async with speak("clude", start="clude", approver=ScriptedApprover("once")) as say:
+        told = await say("run_terminal_cmd", command="echo hi", is_background=False)
+    assert (told["payload"]["exit_code"], told["payload"]["stdout"]) == (0, "hi\n")
+
+
+SCHEMA = """{
+  "type": "object",
+  "properties": {
+    "content": { "type": "string", "description": "要显示给用户的内容（支持 Markdown）" },
+    "level": {
+      "type": "string",
+      "enum": ["info", "success", "warning", "error", "progress"],
+      "default": "info",
+      "description": "消息级别（影响显示样式）"
+    },
+    "title": { "type": "string", "description": "可选标题（用于分段显示）" }
+  },
+  "required": ["content"],
+  "additionalProperties": false
+}"""
+
+
+async def test_display_has_the_printed_schema(speak: Speak) -> None:
+    """6.4.1: args_schema; and the two fields that the last example adds."""
+    async with speak("clude", start="clude") as say:
+        schema = say.specs()["display"]["args_schema"]
+    added = {name: schema["properties"].pop(name) for name in ("thought", "evidence")}
+    assert (schema, list(added)) == (json.loads(SCHEMA), ["thought", "evidence"])
+
+
+EXAMPLES = [
+    '{"tool":"display","args":{"content":"正在分析第 3/10 个文件…","level":"progress"}}',
+    '{"tool":"display","args":{"title":"代码审计","content":"发现 2 处高风险点，准备修复。","level":"warning"}}',
+    """{
+  "tool": "display",
+  "args": {
+    "title": "执行思路",
+    "level": "info",
+    "content": "准备收敛入口：先统一事件协议，再迁移 UI 到 plugins。",
+    "thought": "原因：目前存在多入口导致行为分裂；先把链路收口才能保证 UI/工具/审计一致。",
+    "evidence": ["入口: cli/chat_handler.py", "UI: plugins/ui/opencode_tui.py", "协议: docs/02-tool-protocol.md"]
+  }
+}""",
+]
+
+
+@pytest.mark.parametrize("printed", EXAMPLES, ids=["progress", "warning", "thought"])
+async def test_the_printed_display_calls_go_through(speak: Speak, printed: str) -> None:
+    """6.4.1: the examples, as they stand there; the person sees every character of them."""
+    screen, asked = RecordingScreen(), json.loads(printed)
+    async with speak("clude", start="clude", screen=screen) as say:
+        told = await say.handle(asked)
+    assert (told[0]["ok"], screen.shown) == (True, [asked["args"]])
+
+
+async def test_display_needs_no_confirmation(speak: Speak) -> None:
+    """6.4.1: it touches nothing."""
+    async with speak("clude", start="clude", mode="headless") as say:
+        assert (await say("display", content="hi"))["ok"] is True
+
+
+async def test_display_is_an_event(speak: Speak) -> None:
+    """6.4.1: broadcast and on record."""
+    async with speak("clude", start="clude", screen=RecordingScreen()) as say:
+        await say("display", content="hi", level="success")
+        shown = next(event for event in say.journal() if event["kind"] == "display")
+    assert (shown["content"], shown["level"]) == ("hi", "success")
+
+
+async def test_display_falls_back_to_a_preview(speak: Speak, capsys: pytest.CaptureFixture[str]) -> None:
+    """6.4.1: where nobody watches live, one line is printed."""
+    async with speak("clude", start="clude") as say:
+        await say("display", content="hi", level="warning")
+    assert capsys.readouterr().err == "[warning] hi\n"
+
+
+async def test_message_user_is_known_as_display(speak: Speak) -> None:
+    """6.4.1: the name it goes by elsewhere is adapted, and that is said."""
+    async with speak("clude", start="clude", screen=RecordingScreen()) as say:
+        told = await say("message_user", content="hi")
+    assert (told["ok"], say.last.warnings) == (True, ("`message_user` is called `display` in clude",))
+
+
+async def test_read_lints_takes_paths(speak: Speak, project: Path) -> None:
+    """6.4 quality: read_lints(paths[])."""
+    (project / "bad.json").write_text("{")
+    async with speak("clude", start="clude") as say:
+        told = await say("read_lints", paths=["bad.json"])
+    assert (told["ok"], "bad.json" in json.dumps(told["payload"])) == (True, True)
+
+
+async def test_update_memory_takes_the_fields_of_the_document(speak: Speak) -> None:
+    """6.5: update_memory(action, title, knowledge_to_store, existing_knowledge_id)."""
+    config = {"memory": {"write_mode": "external"}, "rules": [{"effect": "allow", "touch": "memory.write"}]}
+    async with speak("clude", start="clude", config=config) as say:
+        made = await say("update_memory", action="create", title="Build", knowledge_to_store="Node 22 is needed.")
+        gone = await say("update_memory", action="delete", existing_knowledge_id=made["payload"]["id"])
+    assert (made["ok"], gone["ok"]) == (True, True)
+
+
+# ── 7 audit ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_every_call_writes_one_audit_line(speak: Speak, project: Path) -> None:
+    """7: JSON Lines, one for each call, refused ones too."""
+    async with speak("clude", start="clude") as say:
+        await say("read_file", path="a.txt")
+        await say("read_file", path="../x")
+        await say("nothing")
+        lines = say.events()
+    assert [(line["name"], line["result"]["ok"]) for line in lines] == [
+        ("read_file", True), ("read_file", False), ("nothing", False),
+    ]  # fmt: skip
+
+
+async def test_an_audit_line_has_the_fields_of_the_document(speak: Speak, project: Path) -> None:
+    """7: trace_id, tool_call_id, name/version, args, result.ok, error.code, duration_ms, artifacts."""
+    async with speak("clude", start="clude") as say:
+        await say.handle(request(name="apply_patch", args={"patch_text": PATCH}))
+        line = say.events()[0]
+    assert line.pop("duration_ms") > 0
+    assert line == {
+        "trace_id": "trace-1",
+        "tool_call_id": "call-1",
+        "name": "apply_patch",
+        "version": "1.0.0",
+        "args": {"patch_text": PATCH},
+        "result": {"ok": True},
+        "error": None,
+        "artifacts": {"files_changed": ["a.txt"], "commands_run": []},
+    }
+
+
+async def test_secrets_in_arguments_are_not_in_the_audit(speak: Speak, project: Path) -> None:
+    """7: sensitive fields are redacted."""
+    async with speak("clude", start="clude") as say:
+        await say("grep", pattern=SECRET)
+        line = say.events()[0]
+    assert (line["args"]["pattern"], SECRET in json.dumps(line)) == ("***REDACTED***", False)
+
+
+async def test_a_failed_call_has_its_code_in_the_audit(speak: Speak) -> None:
+    """7: error.code."""
+    async with speak("clude", start="clude") as say:
+        await say("read_file", path="missing")
+        assert say.events()[0]["error"] == {"code": "NOT_FOUND"}
+
+
+# ── 8 versions ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_new_minor_or_patch_is_compatible(speak: Speak, project: Path) -> None:
+    """8.1: MINOR adds, PATCH mends; both are taken."""
+    async with speak("clude", start="clude") as say:
+        told = [await say.call("read_file", {"path": "a.txt"}, version=version) for version in ("1.0.9", "1.7.0", "1")]
+    assert [result["ok"] for result in told] == [True] * 3
+
+
+async def test_another_major_is_refused_with_what_is_spoken(speak: Speak, project: Path) -> None:
+    """8.2: a clear error for an old schema that cannot be adapted."""
+    async with speak("clude", start="clude") as say:
+        told = await say.call("read_file", {"target_file": "a.txt"}, version="0.9")
+    assert (told["error"]["code"], told["error"]["details"]["spoken"]) == ("UNSUPPORTED_VERSION", ["1.0.0"])
+
+
+def test_an_old_schema_with_an_adapter_is_adapted_and_says_so() -> None:
+    """8.2: automatic adaptation."""
+    from dataclasses import replace
+
+    word = dialects.get("clude").words["read_file"]
+    older = replace(word, version="2.0.0", adapters={1: lambda args: {"path": args["target_file"]}})
+    spoken = replace(dialects.get("clude"), words={"read_file": older})
+    heard = spoken.heard("read_file", {"target_file": "a.txt"}, "1.3.0")
+    assert (heard.args, heard.warnings) == (
+        {"path": "a.txt"}, ("arguments of version 1.3.0 were adapted to 2.0.0",),
+    )  # fmt: skip
+
+
+async def test_a_field_of_an_older_schema_is_named_with_its_new_form(speak: Speak, project: Path) -> None:
+    """8.2: an old argument name gives an error that says the new one."""
+    async with speak("clude", start="clude") as say:
+        told = await say("apply_patch", patch=PATCH)
+    expected = {error["field"]: error["expected"] for error in told["error"]["details"]["errors"]}
+    assert expected["patch"] == "did you mean patch_text?"

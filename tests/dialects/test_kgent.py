@@ -1,0 +1,496 @@
+"""kunora-kgent, promise by promise; each docstring begins with the section of its document.
+
+Longer than 400 lines because every promise of the document is a test of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dialects._speaking import Speak, Voice, skill
+from handrail import Decision, SettingsFault, dialects
+from handrail.settings import foreign
+
+MEMORY = """\
+memory:
+  enabled: true
+  provider: external
+  write_mode: candidate
+"""
+EIGHT = [
+    "read_file", "write_file", "list_files", "grep_files", "list_skills", "load_skill", "recall_memory", "write_memory",
+]  # fmt: skip
+
+
+async def filled(say: Voice) -> None:
+    """Put a file into the run's workspace."""
+    await say("write_file", path="a.txt", content="one\nneedle\n")
+
+
+# ── 技术设计对齐, 范围, 概念模型 ──────────────────────────────────────────────────────────────────
+
+
+async def test_exactly_the_eight_tools_are_listed(speak: Speak) -> None:
+    """接口: filesystem, skills and memory, and nothing else."""
+    async with speak("kgent", start="kgent") as say:
+        assert list(say.specs()) == EIGHT
+
+
+async def test_all_eight_are_on_by_default(speak: Speak) -> None:
+    """范围: Phase 1 includes them all."""
+    async with speak("kgent", start="kgent") as say:
+        assert list(say.specs(every=False)) == EIGHT
+
+
+def test_tools_are_grouped_in_three_toolsets() -> None:
+    """概念模型: FilesystemToolset, SkillToolset, MemoryToolset."""
+    from handrail.dialects.kgent import TOOLSETS
+
+    assert list(TOOLSETS) == ["FilesystemToolset", "SkillToolset", "MemoryToolset"]
+    assert [name for names in TOOLSETS.values() for name in names] == EIGHT
+
+
+async def test_a_tool_has_name_description_schema_and_permission_metadata(speak: Speak) -> None:
+    """概念模型: what a Tool is."""
+    async with speak("kgent", start="kgent") as say:
+        spec = say.specs()["write_file"]
+    assert (spec["name"], spec["risk"], spec["required_permissions"]) == ("write_file", "high", ["fs.read", "fs.write"])
+    assert spec["description"]
+    assert spec["args_schema"]["required"] == ["path", "content"]
+
+
+async def test_there_is_no_shell(speak: Speak) -> None:
+    """范围: unrestricted shell is excluded; the tool is not even known."""
+    async with speak("kgent", start="kgent") as say:
+        told = await say("run_command", command="true")
+    assert told["error"]["code"] == "UNKNOWN_TOOL"
+
+
+async def test_shell_stays_denied_in_any_dialect(speak: Speak) -> None:
+    """质量和治理: shell is refused by default, whoever asks in whatever words."""
+    async with speak("clude", start="kgent") as say:
+        told = await say("run_terminal_cmd", command="true")
+    assert told["error"]["code"] == "POLICY_DENIED"
+
+
+# ── interfaces ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_read_file_takes_a_path(speak: Speak) -> None:
+    """接口 Filesystem: read_file(path)."""
+    async with speak("kgent", start="kgent") as say:
+        await filled(say)
+        told = await say("read_file", path="a.txt")
+    assert (told["ok"], told["data"]["text"]) == (True, "one\nneedle\n")
+
+
+async def test_write_file_takes_path_and_content(speak: Speak) -> None:
+    """接口 Filesystem: write_file(path, content)."""
+    async with speak("kgent", start="kgent") as say:
+        told = await say("write_file", path="sub/a.txt", content="x")
+        assert (say.folder / "workspace/sub/a.txt").read_text() == "x"
+    assert told["artifacts"][-1]["ref"] == "sub/a.txt"
+
+
+async def test_list_files_takes_a_path(speak: Speak) -> None:
+    """接口 Filesystem: list_files(path)."""
+    async with speak("kgent", start="kgent") as say:
+        await filled(say)
+        told = await say("list_files", path=".")
+    assert [entry["name"] for entry in told["data"]["entries"]] == ["a.txt"]
+
+
+async def test_grep_files_takes_pattern_and_path(speak: Speak) -> None:
+    """接口 Filesystem: grep_files(pattern, path)."""
+    async with speak("kgent", start="kgent") as say:
+        await filled(say)
+        told = await say("grep_files", pattern="need.e", path=".")
+    assert [(row["file"], row["line"]) for row in told["data"]["matches"]] == [("a.txt", 2)]
+
+
+async def test_list_skills_takes_nothing(speak: Speak, work: Path) -> None:
+    """接口 Skills: list_skills()."""
+    skill(work)
+    async with speak("kgent", start="kgent") as say:
+        told = await say("list_skills")
+    assert [item["id"] for item in told["data"]["skills"]] == ["pdf-form-filler"]
+
+
+async def test_load_skill_takes_its_id(speak: Speak, work: Path) -> None:
+    """接口 Skills: load_skill(skill_id)."""
+    skill(work)
+    async with speak("kgent", start="kgent") as say:
+        told = await say("load_skill", skill_id="pdf-form-filler")
+    assert (told["ok"], "Use the script." in json.dumps(told["data"])) == (True, True)
+
+
+async def test_recall_memory_takes_query_scope_and_limit(speak: Speak) -> None:
+    """接口 Memory: recall_memory(query, scope, limit)."""
+    async with speak("kgent", start="kgent") as say:
+        told = await say("recall_memory", query="anything", scope="workspace", limit=3)
+    assert (told["ok"], told["data"]["notes"]) == (True, [])
+
+
+async def test_write_memory_takes_content_scope_and_tags(speak: Speak) -> None:
+    """接口 Memory: write_memory(content, scope, tags)."""
+    async with speak("kgent", start="kgent") as say:
+        told = await say("write_memory", content="The build needs node 22.", scope="workspace", tags=["build"])
+    assert told["ok"] is True
+
+
+# ── effective permission policy ──────────────────────────────────────────────────────────────
+
+
+async def test_runtime_denials_always_win(speak: Speak) -> None:
+    """合并规则 1: no rule that allows lifts what the runtime denies."""
+    config = {"rules": [{"effect": "allow", "touch": "fs.*"}]}
+    async with speak("kgent", start="kgent", config=config) as say:
+        told = await say("write_file", path=".ssh/id", content="x")
+    assert told["error"]["code"] == "PATH_PROTECTED"
+
+
+async def test_sandbox_paths_always_win(speak: Speak, work: Path) -> None:
+    """合并规则 2: what lies outside stays outside, whatever configuration allows."""
+    config = {"rules": [{"effect": "allow", "touch": "fs.*"}], "workspace": {"allow_absolute": True}}
+    async with speak("kgent", start="kgent", config=config) as say:
+        told = await say("write_file", path=f"{work}/a.txt", content="x")
+    assert told["error"]["code"] == "PATH_OUTSIDE_ROOTS"
+
+
+async def test_configuration_enables_safe_abilities(speak: Speak) -> None:
+    """合并规则 3: what configuration names is on."""
+    async with speak("kgent", config={"tools": {"enable": []}}) as say:
+        off = await say("write_file", path="a.txt", content="x")
+    async with speak("kgent", config={"tools": {"enable": ["write_file"]}}) as say:
+        on = await say("write_file", path="a.txt", content="x")
+    assert (off["error"]["code"], on["ok"]) == ("POLICY_DENIED", True)
+
+
+async def test_a_skill_asks_and_grants_nothing(speak: Speak, work: Path) -> None:
+    """合并规则 4: a skill that lists write_file does not switch it on."""
+    skill(work, header="allowed-tools: write_file read_file\n")
+    async with speak("kgent", config={"tools": {"enable": []}}) as say:
+        await say("load_skill", skill_id="pdf-form-filler")
+        told = await say("write_file", path="a.txt", content="x")
+    assert told["error"]["code"] == "POLICY_DENIED"
+
+
+async def test_destructive_operations_need_configuration(speak: Speak) -> None:
+    """合并规则 5: deleting is denied until it is enabled explicitly; then a person is asked."""
+    async with speak("skills-agent", start="kgent") as say:
+        denied = await say("delete_file", path="a.txt")
+    async with speak("skills-agent", config={"tools": {"enable": ["delete_path"]}}, mode="headless") as say:
+        asked = await say("delete_file", path="a.txt")
+    assert (denied["error"]["type"], asked["error"]["type"]) == ("ToolNotAllowed", "ApprovalRequired")
+
+
+async def test_the_effective_policy_is_computed_and_shown(speak: Speak) -> None:
+    """Effective Permission Policy: for each tool what each source contributes."""
+    async with speak("kgent", start="kgent") as say:
+        policy = say.runtime.policy()
+    tools = policy["tools"]
+    assert {"write_file", "read_file", "run_command"} <= set(tools)
+    assert policy["digest"]
+
+
+# ── memory write mode ────────────────────────────────────────────────────────────────────────
+
+
+def test_the_printed_memory_block_goes_through() -> None:
+    """Memory Write Mode: the YAML of the document."""
+    assert foreign.kgent(MEMORY)["memory"] == {"enabled": True, "write_mode": "candidate", "provider": "sqlite"}
+
+
+async def test_disabled_does_not_offer_writing(speak: Speak) -> None:
+    """Memory Write Mode: disabled."""
+    async with speak("kgent", config=foreign.kgent(MEMORY.replace("candidate", "disabled"))) as say:
+        names, told = say.specs(every=False), await say("write_memory", content="x")
+    assert ("write_memory" in names, "recall_memory" in names, told["ok"]) == (False, True, False)
+
+
+async def test_candidate_writes_to_the_archive_of_the_run(speak: Speak) -> None:
+    """Memory Write Mode: candidate; nothing is remembered until a person accepts it."""
+    async with speak("kgent", config=foreign.kgent(MEMORY)) as say:
+        await say("write_memory", content="Node 22 is needed.")
+        recalled = await say("recall_memory", query="Node")
+        kept = [path for path in (say.folder / "archive").rglob("*") if path.is_file()]
+        texts = [path.read_bytes() for path in kept]
+    assert (recalled["data"]["notes"], any(b"Node 22" in text for text in texts)) == ([], True)
+
+
+async def test_external_calls_the_provider(speak: Speak) -> None:
+    """Memory Write Mode: external; the note is there at once."""
+    async with speak("kgent", config=foreign.kgent(MEMORY.replace("candidate", "external"))) as say:
+        await say("write_memory", content="Node 22 is needed.")
+        recalled = await say("recall_memory", query="Node")
+    assert [note["content"] for note in recalled["data"]["notes"]] == ["Node 22 is needed."]
+
+
+def test_candidate_is_the_default() -> None:
+    """Memory Write Mode: Phase 1 default."""
+    from handrail import preset
+
+    assert (preset("kgent")["memory"]["write_mode"], foreign.kgent("memory: {}")["memory"]["write_mode"]) == (
+        "candidate", "candidate",
+    )  # fmt: skip
+
+
+def test_another_mode_is_refused_by_name() -> None:
+    """Memory Write Mode: three modes, and no other."""
+    with pytest.raises(SettingsFault, match="write_mode 'always' is none of disabled, candidate, external"):
+        foreign.kgent("memory: {write_mode: always}")
+
+
+def test_tool_permissions_come_from_configuration() -> None:
+    """运行时行为: permission policy and toolsets are made from config, in the document's names."""
+    told = foreign.kgent({"tools": {"enable": ["grep_files"], "disable": ["write_file"]}})["tools"]
+    assert (told["enable"], told["disable"]) == (["write_memory", "grep"], ["exec", "write_file"])
+    with pytest.raises(SettingsFault, match="did you mean write_file"):
+        foreign.kgent({"tools": {"enable": ["write_fil"]}})
+
+
+# ── ToolResult ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_result_has_five_fields(speak: Speak) -> None:
+    """Tool Result Summary Contract: ok, summary, data, artifacts, error."""
+    async with speak("kgent", start="kgent") as say:
+        good, bad = await say("list_files", path="."), await say("read_file", path="missing")
+    assert [list(told) for told in (good, bad)] == [["ok", "summary", "data", "artifacts", "error"]] * 2
+    assert (good["error"], bad["data"]) == (None, None)
+
+
+async def test_a_summary_says_what_happened(speak: Speak) -> None:
+    """Tool Result Summary Contract: one line."""
+    async with speak("kgent", start="kgent") as say:
+        await filled(say)
+        told = await say("read_file", path="a.txt")
+    assert told["summary"] == "Lines 1-2 of 2 of a.txt"
+
+
+async def test_large_data_becomes_an_artifact(speak: Speak) -> None:
+    """Tool Result Summary Contract: not into the log, but into a file that is named."""
+    async with speak("kgent", start="kgent", config={"limits": {"max_output_bytes": 2000}}) as say:
+        await say("write_file", path="a.txt", content="line of text\n" * 2000)
+        told = await say("read_file", path="a.txt")
+        size = len(json.dumps(say.journal()[-1]))
+    assert (len(told["data"]["text"]) <= 2000, told["data"]["complete"], size < 3000) == (True, False, True)
+
+
+async def test_changed_files_are_artifacts_with_their_hash(speak: Speak) -> None:
+    """Tool Result Summary Contract: artifacts refer to what was made."""
+    async with speak("kgent", start="kgent") as say:
+        told = await say("write_file", path="a.txt", content="x")
+    assert [(item["ref"], item["op"], len(item["sha256"])) for item in told["artifacts"]] == [("a.txt", "create", 64)]
+
+
+async def test_an_error_says_how_to_mend_it(speak: Speak) -> None:
+    """Tool Result Summary Contract: error with code, message and details in the document's names."""
+    async with speak("kgent", start="kgent") as say:
+        told = await say("list_files", paht=".")
+    assert told["error"]["code"] == "INVALID_ARGS"
+    assert {error["field"]: error["expected"] for error in told["error"]["details"]["errors"]} == {
+        "path": "it is required", "paht": "did you mean path?",
+    }  # fmt: skip
+
+
+# ── events and products ──────────────────────────────────────────────────────────────────────
+
+
+async def tool_events(speak: Speak, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tool events that calls leave."""
+    async with speak("kgent", start="kgent") as say:
+        for name, args in calls:
+            await say(name, args)
+        return [event for event in say.events() if event["kind"].startswith("tool.")]
+
+
+async def test_tool_started_is_written_before_the_tool_runs(speak: Speak) -> None:
+    """运行时行为: tool.started."""
+    first, second = await tool_events(speak, ("list_files", {"path": "."}))
+    assert (first["kind"], first["tool"], first["args"], first["seq"] < second["seq"]) == (
+        "tool.started", "list_files", {"path": "."}, True,
+    )  # fmt: skip
+
+
+async def test_tool_completed_has_duration_and_status(speak: Speak) -> None:
+    """运行时行为: tool.completed."""
+    ended = (await tool_events(speak, ("list_files", {"path": "."})))[-1]
+    assert (ended["kind"], ended["tool"], ended["status"], ended["duration_ms"] > 0) == (
+        "tool.completed", "list_files", "ok", True,
+    )  # fmt: skip
+
+
+async def test_tool_failed_has_the_error(speak: Speak) -> None:
+    """运行时行为: tool.failed."""
+    ended = (await tool_events(speak, ("read_file", {"path": "missing"})))[-1]
+    assert (ended["kind"], ended["status"], ended["error"]["code"]) == ("tool.failed", "failed", "NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    "path", ["logs/tools.jsonl", "logs/errors.jsonl", "events.jsonl", "workspace", "deliverables", "archive"]
+)
+async def test_a_run_leaves_its_products(speak: Speak, work: Path, path: str) -> None:
+    """产物: under runs/<run-id>/."""
+    async with speak("kgent", start="kgent", run_id="first") as say:
+        await say("read_file", path="missing")
+    assert (work / "runs/first" / path).exists()
+
+
+async def test_every_call_is_in_tools_jsonl(speak: Speak, work: Path) -> None:
+    """产物: one line a call, with duration and status; refused ones too."""
+    async with speak("kgent", start="kgent", run_id="first") as say:
+        await say("list_files", path=".")
+        await say("read_file", path="../x")
+    lines = [json.loads(line) for line in (work / "runs/first/logs/tools.jsonl").read_text().splitlines()]
+    assert [(line["tool"], line["status"], line["duration_ms"] > 0) for line in lines] == [
+        ("list_dir", "ok", True), ("read_file", "denied", True),
+    ]  # fmt: skip
+
+
+async def test_failures_are_in_errors_jsonl(speak: Speak, work: Path) -> None:
+    """产物: one line a failure."""
+    async with speak("kgent", start="kgent", run_id="first") as say:
+        await say("list_files", path=".")
+        await say("read_file", path="missing")
+    lines = [json.loads(line) for line in (work / "runs/first/logs/errors.jsonl").read_text().splitlines()]
+    assert [(line["tool"], line["code"]) for line in lines] == [("read_file", "NOT_FOUND")]
+
+
+# ── 质量和治理, 性能 ──────────────────────────────────────────────────────────────────────────
+
+
+async def test_deleting_is_denied_by_default(speak: Speak) -> None:
+    """质量和治理: destructive operations."""
+    async with speak("native", start="kgent") as say:
+        told = await say("delete_path", path="a.txt", confirm=True)
+    assert told["error"]["code"] == "POLICY_DENIED"
+
+
+async def test_writing_outside_the_sandbox_is_denied(speak: Speak, work: Path) -> None:
+    """质量和治理: sandbox boundaries for writing."""
+    async with speak("kgent", start="kgent") as say:
+        told = await say("write_file", path="../../escaped.txt", content="x")
+    assert (told["error"]["code"], list(work.rglob("escaped.txt"))) == ("PATH_OUTSIDE_ROOTS", [])
+
+
+async def test_a_refusal_names_rule_and_remedy(speak: Speak) -> None:
+    """质量和治理: permission rejections fail clearly."""
+    async with speak("kgent", config={"tools": {"enable": []}}) as say:
+        told = await say("write_file", path="a.txt", content="x")
+    assert told["error"]["details"]["rule"] == "enablement.not-enabled"
+    assert 'tools.enable = ["write_file"]' in told["error"]["message"]
+
+
+async def test_reading_is_bounded(speak: Speak) -> None:
+    """性能和调度考虑: a large file is read in part."""
+    async with speak("kgent", start="kgent") as say:
+        await say("write_file", path="a.txt", content="line\n" * 100_000)
+        told = await say("read_file", path="a.txt")
+    assert (told["data"]["end"] <= 2000, told["data"]["total_lines"]) == (True, 100_000)
+
+
+async def test_tool_events_tell_enough_to_retry(speak: Speak) -> None:
+    """性能和调度考虑: permissions and outcomes of every call can be read from the events."""
+    async with speak("kgent", start="kgent") as say:
+        await say("list_files", path=".")
+        started = next(event for event in say.journal() if event["kind"] == "tool.started")
+    assert [touch["kind"] for touch in started["touches"]] == ["fs.read"]
+
+
+# ── 验收标准 ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_1_the_runtime_builds_toolsets_from_configuration(speak: Speak) -> None:
+    """验收标准 1: what configuration disables is not offered."""
+    async with speak("kgent", config=foreign.kgent({"tools": {"disable": ["write_file"]}})) as say:
+        assert [name for name in EIGHT if name not in say.specs(every=False)] == ["write_file"]
+
+
+async def test_2_filesystem_tools_enforce_the_sandbox(speak: Speak) -> None:
+    """验收标准 2: all four of them."""
+    async with speak("kgent", start="kgent") as say:
+        told = [
+            await say("read_file", path="/etc/passwd"),
+            await say("write_file", path="/etc/x", content="x"),
+            await say("list_files", path="/etc"),
+            await say("grep_files", pattern="root", path="/etc"),
+        ]
+    assert [result["error"]["code"] for result in told] == ["PATH_OUTSIDE_ROOTS"] * 4
+
+
+async def test_3_skill_tools_list_and_load(speak: Speak, work: Path) -> None:
+    """验收标准 3: list, then load what was listed."""
+    skill(work)
+    async with speak("kgent", start="kgent") as say:
+        listed = await say("list_skills")
+        loaded = await say("load_skill", skill_id=listed["data"]["skills"][0]["id"])
+    assert loaded["ok"] is True
+
+
+async def test_4_memory_goes_through_the_provider_contract(speak: Speak) -> None:
+    """验收标准 4: what the provider holds is what is recalled."""
+    async with speak("kgent", config=foreign.kgent(MEMORY.replace("candidate", "external"))) as say:
+        await say("write_memory", content="Deploys happen on Mondays.", tags=["deploy"])
+        told = await say("recall_memory", query="deploys")
+    assert [note["tags"] for note in told["data"]["notes"]] == [["deploy"]]
+
+
+async def test_5_calls_are_logged_with_duration_and_status(speak: Speak) -> None:
+    """验收标准 5: completed and failed alike."""
+    found = await tool_events(speak, ("list_files", {"path": "."}), ("read_file", {"path": "missing"}))
+    ended = [event for event in found if event["kind"] != "tool.started"]
+    assert [(event["status"], event["duration_ms"] > 0) for event in ended] == [("ok", True), ("failed", True)]
+
+
+async def test_6_rejections_are_explicit(speak: Speak) -> None:
+    """验收标准 6: a code of its own, and the status says denied."""
+    async with speak("kgent", start="kgent") as say:
+        told = await say("read_file", path="../x")
+    assert (say.last.status, told["error"]["code"]) == ("denied", "PATH_OUTSIDE_ROOTS")
+
+
+async def test_7_dangerous_tools_are_off_by_default(speak: Speak) -> None:
+    """验收标准 7: nothing that runs, deletes or reaches out is offered."""
+    async with speak("native", start="kgent") as say:
+        offered = {name: spec["required_permissions"] for name, spec in say.specs(every=False).items()}
+    dangerous = {"proc.exec", "fs.delete", "net.connect"}
+    assert {name: kinds for name, kinds in offered.items() if dangerous & set(kinds)} == {}
+
+
+async def test_8_large_outputs_are_summarised(speak: Speak) -> None:
+    """验收标准 8: bounded, with a summary that says of how much."""
+    async with speak("kgent", start="kgent") as say:
+        await say("write_file", path="a.txt", content="needle\n" * 5000)
+        told = await say("grep_files", pattern="needle", path=".")
+    assert (len(told["data"]["matches"]), "more follow" in told["summary"]) == (100, True)
+
+
+async def test_9_tools_work_without_a_model(speak: Speak) -> None:
+    """验收标准 9: a call is a function call; no model is asked."""
+    async with speak("kgent", start="kgent") as say:
+        assert (await say("list_files", path="."))["ok"] is True
+
+
+async def test_10_the_effective_policy_is_explicit(speak: Speak) -> None:
+    """验收标准 10: it can be asked before a call, and nothing runs."""
+    async with speak("kgent", start="kgent") as say:
+        verdict = say.runtime.explain("write_file", {"path": "../x", "content": "x"})
+        calls = [event for event in say.journal() if event["kind"].startswith("tool.")]
+    assert (verdict.decision, calls) == (Decision.DENY, [])
+
+
+def test_11_the_write_mode_is_explicit_and_candidate() -> None:
+    """验收标准 11: it stands in the preset's own text."""
+    from handrail.settings import preset_text
+
+    assert 'write_mode = "candidate"' in preset_text("kgent")
+
+
+def test_every_code_has_a_name() -> None:
+    """Tool Result Summary Contract: error.code is one of a closed list."""
+    assert all(dialects.get("kgent").errors.values())

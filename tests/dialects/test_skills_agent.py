@@ -1,0 +1,642 @@
+"""skills-agent, promise by promise; each docstring begins with the section of its document.
+
+Longer than 400 lines because every promise of the document is a test of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dialects._speaking import Speak, skill
+from handrail import Decision, dialects
+from handrail.settings import foreign
+from handrail.testing import ScriptedApprover
+
+SEVEN = ["read_file", "list_dir", "grep", "run_script", "write_file", "delete_file", "network_request"]
+SECRET = "ghp_" + "x7Qm2Kd9" * 4 + "x7Qm"
+FILL = "import sys\nprint('filled', *sys.argv[1:])\n"
+WHO = {"name": "pdf-form-filler", "source": "project"}
+RUN = {"skill": WHO, "relative_path": "scripts/fill.py", "args": ["--input", "data.json"]}
+SCRIPTS = {"tools": {"enable": ["run_script"]}, "runs_dir": "../runs"}
+ALL = {"tools": {"enable": ["run_script", "write_file", "delete_path", "http_fetch"]}}
+
+
+def yes() -> ScriptedApprover:
+    """A person who approves each call."""
+    return ScriptedApprover("once")
+
+
+# ── 1 position ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_call_is_checked_before_it_is_executed(speak: Speak, work: Path) -> None:
+    """1: arguments, paths and permissions first; a refused call did nothing."""
+    async with speak("skills-agent", start="skills-agent", config=ALL, mode="headless") as say:
+        await say("write_file", path="a.txt", content="x")
+        await say("write_file", path="../a.txt", content="x")
+        await say("write_file", path="a.txt")
+        kinds = [event["kind"] for event in say.journal() if event["kind"].startswith("tool.")]
+    assert (kinds, list(work.rglob("a.txt"))) == (["tool.failed"] * 3, [])
+
+
+async def test_every_call_leaves_a_record(speak: Speak) -> None:
+    """1: unified audit."""
+    async with speak("skills-agent", start="skills-agent") as say:
+        for path in (".", "../x", "missing"):
+            await say("list_dir", path=path)
+        assert [record["tool"] for record in say.events()] == ["list_dir"] * 3
+
+
+# ── 2 tools ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_exactly_the_seven_tools_are_listed(speak: Speak) -> None:
+    """2.1: the smallest set, and the high-risk ones of 2.2."""
+    async with speak("skills-agent", start="skills-agent") as say:
+        assert list(say.specs()) == SEVEN
+
+
+async def test_only_the_reading_tools_are_on(speak: Speak) -> None:
+    """3.2: default only read_file, list_dir, grep."""
+    async with speak("skills-agent", start="skills-agent") as say:
+        assert list(say.specs(every=False)) == ["read_file", "list_dir", "grep"]
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "run_script": RUN,
+    "write_file": {"path": "new.txt", "content": "x"},
+    "delete_file": {"path": "a.txt"},
+    "network_request": {"url": "https://example.org/"},
+}
+
+
+@pytest.mark.parametrize("name", ["write_file", "delete_file", "network_request"])
+async def test_a_high_risk_tool_is_off_by_default(speak: Speak, name: str) -> None:
+    """2.2: write_file, delete_file, network_request."""
+    async with speak("skills-agent", start="skills-agent", approver=yes()) as say:
+        told = await say(name, CALLS[name])
+    assert told["error"]["type"] == "ToolNotAllowed"
+
+
+@pytest.mark.parametrize("name", ["write_file", "delete_file", "network_request"])
+async def test_a_high_risk_tool_asks_even_when_it_is_enabled(speak: Speak, work: Path, name: str) -> None:
+    """2.2: approval is forced."""
+    (work / "a.txt").write_text("x")
+    config = {**ALL, "http": {"allowed_hosts": ["example.org"]}}
+    async with speak("skills-agent", start="skills-agent", config=config, mode="headless") as say:
+        told = await say(name, CALLS[name])
+    assert told["error"]["type"] == "ApprovalRequired"
+
+
+@pytest.mark.parametrize("name", ["write_file", "delete_file"])
+async def test_a_refused_high_risk_call_can_be_replayed(speak: Speak, work: Path, name: str) -> None:
+    """2.2: a request that can be replayed, for CI."""
+    (work / "a.txt").write_text("x")
+    async with speak("skills-agent", start="skills-agent", config=ALL, mode="headless") as say:
+        told = await say(name, CALLS[name])
+    request = told["error"]["details"]["approval"]
+    assert (request["tool"], request["params"], request["replay"].startswith("handrail call ")) == (
+        name, CALLS[name], True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("risk", "names"),
+    [
+        ("low", ["read_file", "list_dir", "grep"]),
+        ("medium", ["run_script"]),
+        ("high", ["write_file", "delete_file", "network_request"]),
+    ],
+)
+async def test_risk_has_three_levels(speak: Speak, risk: str, names: list[str]) -> None:
+    """2.3: low reads, medium executes, high writes, deletes or reaches out."""
+    async with speak("skills-agent", start="skills-agent") as say:
+        assert [name for name, spec in say.specs().items() if spec["risk"] == risk] == names
+
+
+async def test_the_risk_is_in_the_audit(speak: Speak) -> None:
+    """2.3: risk marks the record."""
+    async with speak("skills-agent", start="skills-agent") as say:
+        await say("list_dir", path=".")
+        await say("write_file", path="a", content="x")
+        assert [record["risk"] for record in say.events()] == ["low", "high"]
+
+
+# ── 3 permissions ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_global_settings_are_the_first_set(speak: Speak) -> None:
+    """3.1: what settings do not allow, nobody may call."""
+    async with speak("skills-agent", config=foreign.skills_agent(["read_file", "run_script"])) as say:
+        names, told = list(say.specs(every=False)), await say("list_dir", path=".")
+    assert (names, told["error"]["type"]) == (["read_file", "run_script"], "ToolNotAllowed")
+
+
+async def test_a_skill_narrows_what_settings_allow(speak: Speak, work: Path) -> None:
+    """3.1: ∩ allowed-tools of the skill, in the document's names."""
+    skill(work, header="allowed-tools: read_file network_request\n")
+    (work / "a.txt").write_text("x")
+    async with speak("skills-agent", start="skills-agent") as say:
+        fine = await say.call("read_file", {"path": "a.txt"}, skill="pdf-form-filler")
+        told = await say.call("list_dir", {"path": "."}, skill="pdf-form-filler")
+    assert (fine["ok"], told["error"]["type"]) == (True, "ToolNotAllowed")
+
+
+async def test_the_mode_narrows_further(speak: Speak, work: Path) -> None:
+    """3.1: ∩ runtime policy: the same call asks at a terminal and is refused in CI."""
+    skill(work, fill__py=FILL)
+    async with speak("skills-agent", start="skills-agent", config=SCRIPTS, mode="headless") as say:
+        refused = await say("run_script", RUN)
+    async with speak("skills-agent", start="skills-agent", config=SCRIPTS, approver=yes()) as say:
+        ran = await say("run_script", RUN)
+    assert (refused["error"]["type"], ran["ok"]) == ("ApprovalRequired", True)
+
+
+async def test_run_script_needs_to_be_enabled(speak: Speak, work: Path) -> None:
+    """3.2: explicitly."""
+    skill(work, fill__py=FILL)
+    async with speak("skills-agent", start="skills-agent", approver=yes()) as say:
+        assert (await say("run_script", RUN))["error"]["type"] == "ToolNotAllowed"
+
+
+async def test_one_approval_serves_one_call(speak: Speak, work: Path) -> None:
+    """3.3: scope call: asked again each time."""
+    approver = ScriptedApprover("once")
+    async with speak("skills-agent", start="skills-agent", config=ALL, approver=approver) as say:
+        for name in ("a", "b"):
+            await say("write_file", path=f"{name}.txt", content="x")
+    assert len(approver.asked) == 2
+
+
+async def test_an_approval_for_the_run_is_used_again(speak: Speak, work: Path) -> None:
+    """3.3: scope run: the same thing in the same run is not asked again."""
+    approver = ScriptedApprover("run")
+    async with speak("skills-agent", start="skills-agent", config=ALL, approver=approver) as say:
+        for text in ("1", "2"):
+            await say("write_file", path="a.txt", content=text)
+            await say("read_file", path="a.txt")
+    assert (len(approver.asked), (work / "a.txt").read_text()) == (1, "2")
+
+
+async def test_session_scope_is_not_given_by_default(speak: Speak) -> None:
+    """3.3: a person who says session is held to the run."""
+    async with speak("skills-agent", start="skills-agent", config=ALL, approver=ScriptedApprover("session")) as say:
+        await say("write_file", path="a.txt", content="x")
+        record = say.events()[-1]
+    assert record["policy"]["approval_scope"] == "run"
+
+
+async def test_grants_are_in_the_folder_of_the_run(speak: Speak, work: Path) -> None:
+    """3.3: on record, so that they can be audited and replayed."""
+    approver = ScriptedApprover("run")
+    async with speak("skills-agent", start="skills-agent", config=ALL, approver=approver, run_id="one") as say:
+        await say("write_file", path="a.txt", content="x")
+    grants = json.loads((work / ".agent/runs/one/grants.json").read_text())
+    assert [(grant["tool"], grant["given_by"]) for grant in grants] == [("write_file", "script")]
+
+
+# ── 4 approvals ──────────────────────────────────────────────────────────────────────────────
+
+PRINTED = """{
+  "tool": "run_script",
+  "risk": "medium",
+  "reason": "Skill pdf-form-filler requested script execution",
+  "params": {
+    "skill": {"name": "pdf-form-filler", "source": "project"},
+    "relative_path": "scripts/fill.py",
+    "args": ["--input", "data.json"]
+  },
+  "replay": "agent run --approve run_script --skill pdf-form-filler -- scripts/fill.py --input data.json"
+}"""
+REPLAY = "handrail call run_script --skill pdf-form-filler --approve -- scripts/fill.py --input data.json"
+
+
+async def required(speak: Speak, work: Path) -> dict[str, Any]:
+    """The approval_required event of a script, where nobody can be asked."""
+    skill(work, fill__py=FILL)
+    async with speak("skills-agent", start="skills-agent", config=SCRIPTS, mode="headless") as say:
+        await say("run_script", RUN)
+        return next(event for event in say.events() if event.get("event") == "approval_required")
+
+
+async def test_an_approval_request_has_the_printed_form(speak: Speak, work: Path) -> None:
+    """4.3: byte for byte, but for the program that replays it."""
+    skill(work, fill__py=FILL)
+    async with speak("skills-agent", start="skills-agent", config=SCRIPTS, mode="headless") as say:
+        told = await say("run_script", RUN)
+    wanted = json.loads(PRINTED)
+    assert json.dumps(told["error"]["details"]["approval"]) == json.dumps({**wanted, "replay": REPLAY})
+
+
+async def test_the_request_tells_tool_parameters_risk_and_replay(speak: Speak, work: Path) -> None:
+    """4.1: what a person needs to decide."""
+    event = await required(speak, work)
+    assert (event["tool"], event["risk"], event["params"], event["replay"]) == ("run_script", "medium", RUN, REPLAY)
+
+
+async def test_the_request_tells_what_would_be_touched(speak: Speak, work: Path) -> None:
+    """4.1: the impact."""
+    event = await required(speak, work)
+    assert ("runs" in event["impact"], "fill.py" in json.dumps(event["impact"])) == (True, True)
+
+
+async def test_approval_required_is_an_event(speak: Speak, work: Path) -> None:
+    """4.1: approval_required."""
+    assert (await required(speak, work))["event"] == "approval_required"
+
+
+async def answered(speak: Speak, work: Path, word: str) -> list[str]:
+    """The names of the events of a script that a person answered for."""
+    skill(work, fill__py=FILL)
+    async with speak("skills-agent", start="skills-agent", config=SCRIPTS, approver=ScriptedApprover(word)) as say:
+        await say("run_script", RUN)
+        return [event.get("event", "audit") for event in say.events()]
+
+
+async def test_approval_granted_is_an_event(speak: Speak, work: Path) -> None:
+    """4.1: approval_granted, then the call."""
+    assert await answered(speak, work, "once") == ["approval_required", "approval_granted", "audit"]
+
+
+async def test_approval_denied_is_an_event(speak: Speak, work: Path) -> None:
+    """4.1: approval_denied."""
+    assert await answered(speak, work, "no") == ["approval_required", "approval_denied", "audit"]
+
+
+async def test_nobody_to_ask_is_a_structured_refusal(speak: Speak, work: Path) -> None:
+    """4.2: in CI the default is no."""
+    skill(work, fill__py=FILL)
+    async with speak("skills-agent", start="skills-agent", config=SCRIPTS, mode="headless") as say:
+        told = await say("run_script", RUN)
+    assert (told["ok"], told["error"]["type"], sorted(told["error"])) == (
+        False, "ApprovalRequired", ["details", "message", "type"],
+    )  # fmt: skip
+
+
+async def test_the_replay_line_is_what_the_command_line_takes(speak: Speak, work: Path) -> None:
+    """4.2: the words behind -- become the script and its arguments, unread by any shell."""
+    from handrail.front.cli.call import _script
+
+    words = ("scripts/fill.py", "--input", "data.json")
+    given = {"tool": "run_script", "skill": "pdf-form-filler", "dialect": None, "raw": None, "pairs": words}
+    assert _script(given) == {"skill": "pdf-form-filler", "script": words[0], "args": list(words[1:])}
+
+
+# ── 5.1 read_file ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_reading_stays_beneath_the_roots(speak: Speak) -> None:
+    """5.1: allowed roots."""
+    async with speak("skills-agent", start="skills-agent") as say:
+        assert (await say("read_file", path="/etc/passwd"))["error"]["type"] == "PathTraversalBlocked"
+
+
+async def test_a_file_of_a_skill_can_be_read(speak: Speak, work: Path) -> None:
+    """5.1: the folders of skills are among the roots."""
+    skill(work)
+    async with speak("skills-agent", start="skills-agent") as say:
+        told = await say("read_file", path=".agents/skills/pdf-form-filler/SKILL.md")
+    assert told["ok"] is True
+
+
+async def test_one_read_gives_so_many_bytes_at_most(speak: Speak, work: Path) -> None:
+    """5.1: limit of a single read."""
+    (work / "a.txt").write_text("line of text\n" * 20_000)
+    async with speak("skills-agent", start="skills-agent") as say:
+        told = await say("read_file", path="a.txt")
+    assert (len(told["content_excerpt"]) <= 51200, told["truncated"]) == (True, True)
+
+
+async def test_a_large_file_gives_an_excerpt_and_where_the_whole_is(speak: Speak, work: Path) -> None:
+    """5.1: excerpt and reference."""
+    (work / "a.txt").write_text("line of text\n" * 20_000)
+    async with speak("skills-agent", start="skills-agent") as say:
+        told = await say("read_file", path="a.txt")
+        rest = await say("read_file", path=told["storage_ref"], offset=19_999)
+    assert rest["content_excerpt"].startswith("line of text\n")
+
+
+async def test_a_read_gives_excerpt_hash_and_whether_it_was_cut(speak: Speak, work: Path) -> None:
+    """5.1: content_excerpt, sha256, truncated, and storage_ref where something was left out."""
+    (work / "a.txt").write_text("x\n")
+    async with speak("skills-agent", start="skills-agent") as say:
+        told = await say("read_file", path="a.txt")
+    digest = hashlib.sha256(b"x\n").hexdigest()
+    assert told == {"ok": True, "content_excerpt": "x\n", "sha256": digest, "truncated": False}
+
+
+# ── 5.2 list_dir, 5.3 grep ───────────────────────────────────────────────────────────────────
+
+
+async def test_listing_stays_beneath_the_roots(speak: Speak) -> None:
+    """5.2: roots."""
+    async with speak("skills-agent", start="skills-agent") as say:
+        assert (await say("list_dir", path=".."))["error"]["type"] == "PathTraversalBlocked"
+
+
+async def test_listing_has_a_limit_of_entries(speak: Speak, work: Path) -> None:
+    """5.2: so many entries, and where to go on."""
+    for number in range(600):
+        (work / f"{number:03}").touch()
+    async with speak("skills-agent", start="skills-agent") as say:
+        told = await say("list_dir", path=".")
+        rest = await say("list_dir", path=".", cursor=told["next_cursor"])
+    assert (len(told["entries"]), told["truncated"], len(rest["entries"])) == (500, True, 100)
+
+
+async def test_listing_leaves_sensitive_files_out(speak: Speak, work: Path) -> None:
+    """5.2: hidden by default, and counted."""
+    for name in (".env", "a.txt", ".hidden"):
+        (work / name).touch()
+    async with speak("skills-agent", start="skills-agent") as say:
+        told = await say("list_dir", path=".")
+    assert ([entry["name"] for entry in told["entries"]], told["hidden"] + told["protected"] > 0) == (["a.txt"], True)
+
+
+async def test_searching_stays_beneath_the_roots(speak: Speak) -> None:
+    """5.3: roots."""
+    async with speak("skills-agent", start="skills-agent") as say:
+        assert (await say("grep", pattern="x", path="../.."))["error"]["type"] == "PathTraversalBlocked"
+
+
+async def test_searching_can_be_limited_to_kinds_of_files(speak: Speak, work: Path) -> None:
+    """5.3: file types."""
+    for name in ("a.py", "a.txt"):
+        (work / name).write_text("needle\n")
+    async with speak("skills-agent", start="skills-agent") as say:
+        told = await say("grep", pattern="needle", glob="*.py")
+    assert [row["file"] for row in told["matches"]] == ["a.py"]
+
+
+async def test_searching_has_a_limit_of_lines_and_cuts_long_ones(speak: Speak, work: Path) -> None:
+    """5.3: lines of the result, and characters of a line."""
+    (work / "a.txt").write_text("needle\n" * 300 + "needle" + "x" * 3000 + "\n")
+    async with speak("skills-agent", start="skills-agent") as say:
+        told, wide = await say("grep", pattern="needle"), await say("grep", pattern="needlex")
+    assert (len(told["matches"]), told["truncated"], len(wide["matches"][0]["text"]) <= 600) == (100, True, True)
+
+
+async def test_searching_gives_files_or_snippets(speak: Speak, work: Path) -> None:
+    """5.3: as an argument says."""
+    (work / "a.txt").write_text("needle\nneedle\n")
+    async with speak("skills-agent", start="skills-agent") as say:
+        snippets, files = await say("grep", pattern="needle"), await say("grep", pattern="needle", files_only=True)
+    assert ([row["line"] for row in snippets["matches"]], files["files"]) == ([1, 2], ["a.txt"])
+
+
+# ── 5.4 run_script ───────────────────────────────────────────────────────────────────────────
+
+
+async def script(
+    speak: Speak, work: Path, text: str, *, name: str = "fill__py", config: Mapping[str, Any] = SCRIPTS, **more: Any
+) -> Any:
+    """Run a script that a person approved."""
+    skill(work, **{name: text})
+    asked = {**RUN, "relative_path": f"scripts/{name.replace('__', '.')}", "args": [], **more}
+    async with speak("skills-agent", start="skills-agent", config=config, approver=yes()) as say:
+        return await say("run_script", asked)
+
+
+@pytest.mark.parametrize("path", ["fill.py", "SKILL.md", "/usr/bin/env"])
+async def test_a_script_lies_in_scripts_of_its_skill(speak: Speak, work: Path, path: str) -> None:
+    """5.4.1: <skill_dir>/scripts/ and nowhere else."""
+    skill(work, fill__py=FILL)
+    async with speak("skills-agent", start="skills-agent", config=SCRIPTS, approver=yes()) as say:
+        told = await say("run_script", {**RUN, "relative_path": path})
+    assert (told["ok"], say.last.status in ("failed", "denied")) == (False, True)
+
+
+async def test_a_script_path_does_not_lead_out(speak: Speak, work: Path) -> None:
+    """5.4.1: the same guard as for reading: dots and links."""
+    folder = skill(work, fill__py=FILL)
+    (folder / "scripts/link.py").symlink_to("/usr/bin/env")
+    async with speak("skills-agent", start="skills-agent", config=SCRIPTS, approver=yes()) as say:
+        told = [
+            await say("run_script", {**RUN, "relative_path": path})
+            for path in ("scripts/../../../../evil.py", "scripts/link.py")
+        ]
+    assert [result["ok"] for result in told] == [False, False]
+
+
+async def test_a_script_has_30_seconds(speak: Speak) -> None:
+    """5.4.2: by default; a call may say less or more."""
+    async with speak("skills-agent", start="skills-agent") as say:
+        ours = say.runtime.parts.catalog.get("run_script").spec()["args_schema"]["properties"]["timeout_seconds"]
+        theirs = say.specs()["run_script"]["args_schema"]["properties"]
+    assert (ours["default"], "timeout_seconds" in theirs) == (30.0, True)
+
+
+async def test_a_script_works_in_the_sandbox_folder_of_the_run(speak: Speak, work: Path) -> None:
+    """5.4.2: .agent/runs/<run_id>/sandbox/."""
+    enabled = {"tools": SCRIPTS["tools"]}
+    told = await script(speak, work, "import os\nprint(os.getcwd())\n", config=enabled)
+    assert re.fullmatch(rf"{work}/\.agent/runs/[^/]+/sandbox\n?", told["stdout"])
+
+
+async def test_a_script_may_work_in_its_skill_when_asked(speak: Speak, work: Path) -> None:
+    """5.4.2: explicitly."""
+    told = await script(speak, work, "import os\nprint(os.getcwd())\n", cwd="skill")
+    assert told["stdout"].rstrip() == f"{work}/.agents/skills/pdf-form-filler"
+
+
+async def test_a_script_sees_a_clean_environment(speak: Speak, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """5.4.2: PATH and little else; nothing secret."""
+    monkeypatch.setenv("MY_SECRET", "q8w7e6r5t4y3u2i1o0p9")
+    monkeypatch.setenv("UNRELATED", "1")
+    told = await script(speak, work, "import os\nprint(sorted(os.environ))\n")
+    assert ("'PATH'" in told["stdout"], "MY_SECRET" in told["stdout"], "UNRELATED" in told["stdout"]) == (
+        True,
+        False,
+        False,
+    )
+
+
+async def test_long_output_is_cut_and_kept_in_observations(speak: Speak, work: Path) -> None:
+    """5.4.2: cut by size; the whole lies in observations/."""
+    told = await script(speak, work, "print('x' * 79 + '\\n', end='')\n" * 1 + "for n in range(20000): print(n)\n")
+    assert (told["ok"], len(told["stdout"]) < 108_000, told["stdout_ref"].startswith("observations/stdout_")) == (
+        True, True, True,
+    )  # fmt: skip
+    kept = next(work.parent.glob(f"runs/*/{told['stdout_ref']}"))
+    assert kept.read_text().endswith("19999\n")
+
+
+async def test_arguments_are_an_array_of_bounded_texts(speak: Speak, work: Path) -> None:
+    """5.4.3: an array; each element has a limit."""
+    skill(work, fill__py=FILL)
+    async with speak("skills-agent", start="skills-agent", config=SCRIPTS, approver=yes()) as say:
+        told = [
+            await say("run_script", {**RUN, "args": "--input data.json"}),
+            await say("run_script", {**RUN, "args": ["x" * 4097]}),
+            await say("run_script", {**RUN, "args": ["x"] * 65}),
+        ]
+    assert [result["error"]["details"]["code"] for result in told] == ["INVALID_ARGS"] * 3
+
+
+async def test_no_shell_reads_the_arguments(speak: Speak, work: Path) -> None:
+    """5.4.3: shell=False: what would be a command is text."""
+    told = await script(speak, work, FILL, args=["; touch owned", "$(touch owned)", "`touch owned`"])
+    assert told["stdout"] == "filled ; touch owned $(touch owned) `touch owned`\n"
+    assert list(work.rglob("owned")) == []
+
+
+async def test_a_bash_script_runs_by_path_and_arguments(speak: Speak, work: Path) -> None:
+    """5.4.3: no line is put together."""
+    told = await script(speak, work, 'printf "%s|" "$@"\n', name="go__sh", args=["a b", "c;d"])
+    assert told["stdout"] == "a b|c;d|"
+
+
+async def test_an_exit_code_is_an_error_with_both_streams(speak: Speak, work: Path) -> None:
+    """5.4.4: ExitNonZero, with what the script wrote."""
+    told = await script(speak, work, "import sys\nprint('out')\nprint('err', file=sys.stderr)\nsys.exit(3)\n")
+    assert (told["error"]["type"], told["exit_code"], told["stdout"], told["stderr"], told["timeout"]) == (
+        "ExitNonZero", 3, "out\n", "err\n", False,
+    )  # fmt: skip
+
+
+async def test_a_timeout_is_marked_and_keeps_the_output(speak: Speak, work: Path) -> None:
+    """5.4.4: timeout=true."""
+    told = await script(speak, work, "import time\nprint('begun', flush=True)\ntime.sleep(60)\n", timeout_seconds=2)
+    assert (told["error"]["type"], told["timeout"], told["stdout"]) == ("Timeout", True, "begun\n")
+
+
+# ── 6 output, 7 audit ────────────────────────────────────────────────────────────────────────
+
+
+async def test_large_content_is_a_reference_with_its_hash(speak: Speak, work: Path) -> None:
+    """6: storage_ref and sha256 instead of the content."""
+    (work / "a.txt").write_text("line of text\n" * 20_000)
+    async with speak("skills-agent", start="skills-agent") as say:
+        told = await say("read_file", path="a.txt")
+    digest = hashlib.sha256(("line of text\n" * 20_000).encode()).hexdigest()
+    assert (told["sha256"], bool(told["storage_ref"])) == (digest, True)
+
+
+AUDIT = ["tool", "risk", "ts_start", "ts_end", "params", "result", "policy", "hashes"]
+
+
+async def test_an_audit_record_has_the_printed_fields(speak: Speak, work: Path) -> None:
+    """7: the record of the document, field by field, for a script that was approved for the run."""
+    skill(work, fill__py="for n in range(20000): print(n)\n")
+    config = {**SCRIPTS, "limits": {"max_output_bytes": 4096}}
+    async with speak("skills-agent", start="skills-agent", config=config, approver=yes()) as say:
+        await say("run_script", RUN)
+        record = say.events()[-1]
+    ref = record["result"]["stdout_ref"]
+    kept = next(work.parent.glob(f"runs/*/{ref}"))
+    assert list(record) == AUDIT
+    assert (record["tool"], record["risk"], record["params"]) == ("run_script", "medium", RUN)
+    assert record["result"] == {"ok": True, "exit_code": 0, "stdout_ref": ref}
+    assert record["policy"] == {"approved": True, "approval_scope": "call"}
+    assert record["hashes"] == {"stdout_sha256": hashlib.sha256(kept.read_bytes()).hexdigest()}
+
+
+async def test_times_are_utc_with_milliseconds(speak: Speak) -> None:
+    """7: as printed: 2026-02-03T12:34:56.789Z; the end is not before the start."""
+    async with speak("skills-agent", start="skills-agent") as say:
+        await say("list_dir", path=".")
+        record = say.events()[0]
+    form = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+    assert (bool(re.fullmatch(form, record["ts_start"])), record["ts_start"] <= record["ts_end"]) == (True, True)
+
+
+async def test_parameters_are_redacted(speak: Speak) -> None:
+    """7: params can be freed of secrets."""
+    async with speak("skills-agent", start="skills-agent") as say:
+        await say("grep", pattern=SECRET)
+        record = say.events()[0]
+    assert (record["params"]["pattern"], SECRET in json.dumps(record)) == ("***REDACTED***", False)
+
+
+async def test_products_can_be_traced_by_hash(speak: Speak, work: Path) -> None:
+    """7: reference and hash of what was made."""
+    async with speak("skills-agent", start="skills-agent", config=ALL, approver=yes()) as say:
+        await say("write_file", path="a.txt", content="x")
+        record = say.events()[-1]
+    assert record["hashes"] == {"a.txt": hashlib.sha256(b"x").hexdigest()}
+
+
+# ── 8 errors ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def refused(speak: Speak, name: str, args: dict[str, Any], **how: Any) -> str:
+    """The type of the error that a call ends with."""
+    async with speak("skills-agent", start="skills-agent", **how) as say:
+        return str((await say(name, args))["error"]["type"])
+
+
+async def test_tool_not_allowed(speak: Speak) -> None:
+    """8: ToolNotAllowed."""
+    assert await refused(speak, "write_file", {"path": "a", "content": "x"}) == "ToolNotAllowed"
+
+
+async def test_approval_required(speak: Speak) -> None:
+    """8: ApprovalRequired."""
+    how = {"config": ALL, "mode": "headless"}
+    assert await refused(speak, "write_file", {"path": "a", "content": "x"}, **how) == "ApprovalRequired"
+
+
+async def test_approval_denied(speak: Speak) -> None:
+    """8: ApprovalDenied."""
+    how = {"config": ALL, "approver": ScriptedApprover("no")}
+    assert await refused(speak, "write_file", {"path": "a", "content": "x"}, **how) == "ApprovalDenied"
+
+
+async def test_path_traversal_blocked(speak: Speak) -> None:
+    """8: PathTraversalBlocked."""
+    assert await refused(speak, "read_file", {"path": "../../x"}) == "PathTraversalBlocked"
+
+
+def test_file_too_large() -> None:
+    """8: FileTooLarge."""
+    from handrail import Code
+
+    assert dialects.get("skills-agent").errors[Code.FILE_TOO_LARGE] == "FileTooLarge"
+
+
+async def test_timeout(speak: Speak, work: Path) -> None:
+    """8: Timeout."""
+    told = await script(speak, work, "import time\ntime.sleep(60)\n", timeout_seconds=1)
+    assert told["error"]["type"] == "Timeout"
+
+
+async def test_exit_non_zero(speak: Speak, work: Path) -> None:
+    """8: ExitNonZero."""
+    assert (await script(speak, work, "raise SystemExit(1)\n"))["error"]["type"] == "ExitNonZero"
+
+
+async def test_io_error(speak: Speak) -> None:
+    """8: IOError; our own code stands in the details."""
+    async with speak("skills-agent", start="skills-agent") as say:
+        told = await say("read_file", path="missing")
+    assert (told["error"]["type"], told["error"]["details"]["code"]) == ("IOError", "NOT_FOUND")
+
+
+def test_every_code_has_one_of_the_eight_names() -> None:
+    """8: one table, and nothing outside it."""
+    assert set(dialects.get("skills-agent").errors.values()) == {
+        "ToolNotAllowed", "ApprovalRequired", "ApprovalDenied", "PathTraversalBlocked", "FileTooLarge", "Timeout",
+        "ExitNonZero", "IOError",
+    }  # fmt: skip
+
+
+async def test_an_error_suggests_another_way(speak: Speak, work: Path) -> None:
+    """8: so that the plan can change: the call that would work is named in the document's words."""
+    (work / "sub").mkdir()
+    async with speak("skills-agent", start="skills-agent") as say:
+        told = await say("read_file", path="sub")
+    assert told["error"]["details"]["next_call"] == {"tool": "list_dir", "args": {"path": "sub"}}
+
+
+async def test_a_dialect_never_decides(speak: Speak) -> None:
+    """3.2: the default policy is the preset's; without it the same words are judged by other settings."""
+    async with speak("skills-agent", config={"tools": {"enable": ["fs"]}}) as say:
+        verdict = say.runtime.explain("write_file", {"path": "a.txt", "content": "x"})
+    assert verdict.decision is Decision.ALLOW

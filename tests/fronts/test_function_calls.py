@@ -1,0 +1,90 @@
+"""Function-calling APIs: tools described and calls answered in the form of OpenAI and Anthropic, and two frameworks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handrail import Runtime
+from handrail.errors import Misuse
+
+
+@pytest.fixture
+async def runtime(work: Path, own_user: Path) -> AsyncIterator[Runtime]:
+    """A runtime that nobody watches."""
+    (work / "a.txt").write_text("one\n")
+    async with Runtime.open(work, config={}, mode="headless") as opened:
+        yield opened
+
+
+ARGS = '{"path": "a.txt"}'
+TWICE = '{"path": "a.txt", "path": "b.txt"}'
+CALLS = {
+    "chat": {"id": "c1", "type": "function", "function": {"name": "read_file", "arguments": ARGS}},
+    "responses": {"type": "function_call", "call_id": "c1", "name": "read_file", "arguments": ARGS},
+    "anthropic": {"type": "tool_use", "id": "c1", "name": "read_file", "input": {"path": "a.txt"}},
+}
+ANSWERS = {
+    "chat": {"role": "tool", "tool_call_id": "c1", "content": "one\n"},
+    "responses": {"type": "function_call_output", "call_id": "c1", "output": "one\n"},
+    "anthropic": {"type": "tool_result", "tool_use_id": "c1", "content": "one\n", "is_error": False},
+}
+
+
+@pytest.mark.parametrize("form", CALLS)
+async def test_a_call_is_answered_in_the_form_it_came_in(runtime: Runtime, form: str) -> None:
+    """The same read, three ways to ask."""
+    assert await runtime.call_from(CALLS[form]) == ANSWERS[form]
+
+
+async def test_tools_are_described_as_each_api_wants_them(runtime: Runtime) -> None:
+    """The same schema under each API's names."""
+    native = {spec["name"]: spec for spec in runtime.tools()}["hash_file"]
+    chat = [item for item in runtime.tools(format="openai") if item["function"]["name"] == "hash_file"]
+    messages = [item for item in runtime.tools(format="anthropic") if item["name"] == "hash_file"]
+    told = {"name": "hash_file", "description": native["description"]}
+    assert chat == [{"type": "function", "function": {**told, "parameters": native["args_schema"]}}]
+    assert messages == [{**told, "input_schema": native["args_schema"]}]
+    with pytest.raises(Misuse, match="no format 'x'; there are: openai, anthropic"):
+        runtime.tools(format="x")
+
+
+async def test_a_key_that_stands_twice_is_refused_and_on_record(runtime: Runtime) -> None:
+    """Neither the first nor the last one wins."""
+    call = {"id": "c1", "type": "function", "function": {"name": "read_file", "arguments": TWICE}}
+    answer = await runtime.call_from(call)
+    assert answer["content"].startswith(
+        "INVALID_ARGS: The arguments are no JSON object: the key 'path' stands twice in one object."
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"type": "text"}, {"type": "tool_use", "id": "x"}, "read_file", {"function": {}}])
+async def test_what_is_no_call_is_misuse(runtime: Runtime, wrong: Any) -> None:
+    """A program that hands in something else is told so."""
+    with pytest.raises(Misuse):
+        await runtime.call_from(wrong)
+
+
+async def test_langchain_calls_through_the_gate(runtime: Runtime) -> None:
+    """Content for the model, the whole outcome as artifact, errors as text."""
+    pytest.importorskip("langchain_core", reason="needs langchain-core")
+    from handrail.langchain import tools
+
+    read = {tool.name: tool for tool in tools(runtime, "fs")}["read_file"]
+    message = await read.ainvoke({"name": "read_file", "args": {"path": "a.txt"}, "id": "c1", "type": "tool_call"})
+    assert (message.content, message.artifact["status"]) == ("one\n", "ok")
+    assert (await read.ainvoke({"path": "nothing"})).startswith("NOT_FOUND: nothing does not exist.")
+
+
+async def test_openai_agents_call_through_the_gate(runtime: Runtime) -> None:
+    """The model's own text is read strictly."""
+    pytest.importorskip("agents", reason="needs openai-agents")
+    from handrail.openai_agents import tools
+
+    read = {tool.name: tool for tool in tools(runtime)}["read_file"]
+    context: Any = None
+    assert await read.on_invoke_tool(context, ARGS) == "one\n"
+    assert (await read.on_invoke_tool(context, TWICE)).startswith("INVALID_ARGS: The arguments are no JSON object")

@@ -1,0 +1,214 @@
+"""Approvals over MCP: answered on record by people elsewhere; a client's own word counts only where settings say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fronts.mcp_talk import Talk
+from handrail import Scope
+from handrail.front.mcp.door import Door
+from handrail.front.mcp.opening import Opening
+from handrail.ports import Reply, Request
+
+ERAS = pytest.mark.parametrize("modern", [False, True], ids=["handshake", "stateless"])
+DELETE = {"path": "a.txt", "confirm": True}
+FORMS: dict[str, Any] = {"elicitation": {}}
+TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+YES = {"action": "accept", "content": {"approve": True}}
+GRANTED = Reply("granted", Scope.CALL, by="ann")
+
+Opens = Callable[..., Any]
+
+
+class Scene:
+    """A client, the server, and the person elsewhere."""
+
+    def __init__(self, talk: Talk, door: Door, file: Path) -> None:
+        self.talk, self.door, self.file = talk, door, file
+
+    @property
+    def book(self) -> Any:
+        """Where people answer."""
+        return self.door.runtime.parts.ledger
+
+    def pending(self) -> tuple[Request, ...]:
+        """What waits."""
+        found: tuple[Request, ...] = self.book.pending(self.door.runtime.parts.clock.now())
+        return found
+
+    async def asked(self) -> Request:
+        """Wait for a request."""
+        async with asyncio.timeout(5):
+            while not self.pending():
+                await asyncio.sleep(0.005)
+        return self.pending()[0]
+
+    def by(self) -> list[str]:
+        """Who answered, of all requests."""
+        return [record.reply.by for record in self.book.list() if record.reply is not None]
+
+
+@asynccontextmanager
+async def opened(work: Path, *, modern: bool, wait: float = 0.0, **how: Any) -> AsyncIterator[Scene]:
+    """A workspace with a file that may be deleted once somebody says so."""
+    file = work / "a.txt"
+    file.write_text("one\n")
+    settings = {
+        "tools": {"enable": ["fs", "delete_path"]},
+        "mcp": {"wait_seconds": wait, "trust_client_approval": how.pop("trust", False)},
+    }
+    async with Door(Opening(str(work), settings)) as door:
+        talk = Talk(door, modern=modern, **how)
+        await talk.greet()
+        yield Scene(talk, door, file)
+        await talk.close()
+
+
+def code(result: dict[str, Any]) -> str | None:
+    """The code of a result."""
+    error = result["_meta"]["handrail/outcome"]["error"]
+    return None if error is None else str(error["code"])
+
+
+@ERAS
+async def test_a_pending_call_names_its_approval_and_can_be_repeated_once(work: Path, modern: bool) -> None:
+    """Granted elsewhere it runs; repeated once more it asks anew."""
+    async with opened(work, modern=modern) as scene:
+        first = await scene.talk.call("delete_path", DELETE)
+        request = (await scene.asked()).id
+        text = first["content"][0]["text"]
+        assert (first["isError"], code(first)) == (True, "APPROVAL_REQUIRED")
+        assert f"handrail approvals grant {request}" in text
+        assert "repeat the same call" in text
+        assert scene.file.exists()
+        scene.book.answer(request, GRANTED)
+        assert code(await scene.talk.call("delete_path", DELETE)) is None
+        assert not scene.file.exists()
+        scene.file.write_text("one\n")
+        assert code(await scene.talk.call("delete_path", DELETE)) == "APPROVAL_REQUIRED"
+
+
+@ERAS
+async def test_a_call_waits_a_while_for_its_answer(work: Path, modern: bool) -> None:
+    """Granted meanwhile, the same call goes on; progress says what it waits for."""
+    async with opened(work, modern=modern, wait=20.0) as scene:
+        meta = {"progressToken": "p"}
+        calling = asyncio.ensure_future(scene.talk.call("delete_path", DELETE, _meta=meta))
+        request = await scene.asked()
+        scene.book.answer(request.id, GRANTED)
+        assert code(await calling) is None
+        told = [item["params"]["message"] for item in scene.talk.heard if "progress" in str(item.get("method"))]
+        assert told == [f"waits for approval {request.id}: handrail approvals grant {request.id}"]
+
+
+@ERAS
+async def test_arguments_changed_after_approval_are_refused(work: Path, modern: bool) -> None:
+    """An approval is for one call, not for a tool."""
+    async with opened(work, modern=modern) as scene:
+        (work / "b.txt").write_text("two\n")
+        await scene.talk.call("delete_path", DELETE)
+        scene.book.answer((await scene.asked()).id, GRANTED)
+        assert code(await scene.talk.call("delete_path", {**DELETE, "path": "b.txt"})) == "APPROVAL_REQUIRED"
+        assert (work / "b.txt").exists()
+
+
+@ERAS
+async def test_a_clients_own_form_is_not_even_asked_for(work: Path, modern: bool) -> None:
+    """Unless settings trust it; an answer that nobody asked for counts for nothing."""
+    async with opened(work, modern=modern, capabilities=FORMS) as scene:
+        first = await scene.talk.call("delete_path", DELETE)
+        assert code(first) == "APPROVAL_REQUIRED"
+        assert not [item for item in scene.talk.heard if item.get("method") == "elicitation/create"]
+        request = (await scene.asked()).id
+        answer = {"inputResponses": {"approval": YES}, "requestState": request}
+        assert code(await scene.talk.call("delete_path", DELETE, **answer)) == "APPROVAL_REQUIRED"
+        assert (scene.file.exists(), scene.by()) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "ends", "by"),
+    [
+        (YES, None, ["mcp-client"]),
+        ({"action": "decline"}, "APPROVAL_DENIED", ["mcp-client"]),
+        ({"action": "accept", "content": {"approve": "yes"}}, "APPROVAL_DENIED", ["mcp-client"]),
+        ({"action": "cancel"}, "APPROVAL_REQUIRED", []),
+        ({}, "APPROVAL_REQUIRED", []),
+    ],
+)
+async def test_a_trusted_form_counts_and_is_recorded_as_the_clients(
+    work: Path, answer: dict[str, Any], ends: str | None, by: list[str]
+) -> None:
+    """In the handshake era by a request of the server's; only a clear yes is one."""
+    async with opened(work, modern=False, trust=True, capabilities=FORMS) as scene:
+        calling = asyncio.ensure_future(scene.talk.call("delete_path", DELETE))
+        form = await scene.talk.until(lambda message: message.get("method") == "elicitation/create")
+        assert "a.txt" in form["params"]["message"]
+        scene.talk.raw(_answer(form["id"], answer))
+        assert code(await calling) == ends
+        assert (scene.file.exists(), scene.by()) == (ends is not None, by)
+
+
+def _answer(request_id: Any, result: dict[str, Any]) -> bytes:
+    import json
+
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "result": result}).encode()
+
+
+async def test_a_trusted_form_of_the_stateless_era_comes_with_the_repeated_call(work: Path) -> None:
+    """Bound to the request: with other arguments it is good for nothing, and it is good once."""
+    async with opened(work, modern=True, trust=True, capabilities=FORMS) as scene:
+        (work / "b.txt").write_text("two\n")
+        first = await scene.talk.call("delete_path", DELETE)
+        assert (first["resultType"], list(first["inputRequests"])) == ("input_required", ["approval"])
+        answer = {"inputResponses": {"approval": YES}, "requestState": first["requestState"]}
+        other = await scene.talk.call("delete_path", {**DELETE, "path": "b.txt"}, **answer)
+        assert (other["resultType"], (work / "b.txt").exists()) == ("input_required", True)
+        assert code(await scene.talk.call("delete_path", DELETE, **answer)) is None
+        assert (scene.file.exists(), scene.by()) == (False, ["mcp-client"])
+        scene.file.write_text("one\n")
+        again = await scene.talk.call("delete_path", DELETE, **answer)
+        assert (again["resultType"], scene.file.exists()) == ("input_required", True)
+
+
+async def test_a_client_with_tasks_polls_while_a_person_decides(work: Path) -> None:
+    """The handle comes at once; once it is granted the task has the result, and it ran once."""
+    async with opened(work, modern=True, capabilities=TASKS) as scene:
+        handle = await scene.talk.call("delete_path", DELETE)
+        request = await scene.asked()
+        assert (handle["resultType"], handle["status"]) == ("task", "working")
+        assert request.id in handle["statusMessage"]
+        asking = {"taskId": handle["taskId"]}
+        assert (await scene.talk.ask("tasks/get", asking))["result"]["status"] == "working"
+        scene.book.answer(request.id, GRANTED)
+        async with asyncio.timeout(5):
+            while (state := (await scene.talk.ask("tasks/get", asking))["result"])["status"] == "working":
+                await asyncio.sleep(0.005)
+        assert (state["status"], state["result"]["isError"], scene.file.exists()) == ("completed", False, False)
+
+
+async def test_a_cancelled_task_never_runs(work: Path) -> None:
+    """Not even when it is granted afterwards."""
+    async with opened(work, modern=True, capabilities=TASKS) as scene:
+        handle = await scene.talk.call("delete_path", DELETE)
+        request = await scene.asked()
+        asking = {"taskId": handle["taskId"]}
+        await scene.talk.ask("tasks/cancel", asking)
+        async with asyncio.timeout(5):
+            while (await scene.talk.ask("tasks/get", asking))["result"]["status"] == "working":
+                await asyncio.sleep(0.005)
+        scene.book.answer(request.id, GRANTED)
+        state = (await scene.talk.ask("tasks/get", asking))["result"]["status"]
+        assert (state, scene.file.exists()) == ("cancelled", True)
+
+
+async def test_a_call_that_needs_nobody_is_no_task(work: Path) -> None:
+    """Its result comes as ever."""
+    async with opened(work, modern=True, capabilities=TASKS) as scene:
+        result = await scene.talk.call("read_file", {"path": "a.txt"})
+        assert (result["resultType"], result["structuredContent"]["text"]) == ("complete", "one\n")

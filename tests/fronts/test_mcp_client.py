@@ -1,0 +1,227 @@
+"""`handrail mcp` as a client has it: the official SDK's client, real processes, nothing but the protocol on stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from fronts.conftest import Cli
+from fronts.mcp_ends import ENVELOPE, TOKEN, connected, serving
+from fronts.terminal import at_terminal
+from handrail import tool
+from handrail.front.mcp.door import Door
+from handrail.front.mcp.guard import guard_for
+from handrail.front.mcp.http import application
+from handrail.front.mcp.opening import Opening
+
+HANDRAIL = str(Path(sys.executable).with_name("handrail"))
+ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])
+MODE: dict[str, Any] = {"handshake": "legacy", "stateless": "auto"}
+SETTINGS = '[tools]\nenable = ["fs", "delete_path"]\n[[rules]]\neffect = "allow"\ntouch = "fs.delete"\ntarget = "**"\n'
+# How each tool is called, in this order; a tool that is not here is called without arguments and may refuse that.
+CALLS: dict[str, dict[str, Any]] = {
+    "read_file": {"path": "a.txt"},
+    "list_dir": {},
+    "stat_path": {"path": "a.txt"},
+    "hash_file": {"path": "a.txt"},
+    "find_files": {"pattern": "*.txt"},
+    "grep": {"pattern": "one"},
+    "now": {},
+    "hash_text": {"text": "a"},
+    "json_select": {"expression": "a", "json": {"a": 1}},
+    "render_template": {"template": "{{a}}", "data": {"a": 1}},
+    "truncate_text": {"text": "abc", "max_chars": 10},
+    "display": {"content": "hello"},
+    "write_file": {"path": "b.txt", "content": "two\n"},
+    "edit_file": {"path": "b.txt", "edits": [{"old": "two", "new": "2"}]},
+    "apply_patch": {"patch": "*** Begin Patch\n*** Add File: c.txt\n+three\n*** End Patch\n"},
+    "make_dir": {"path": "d"},
+    "move_path": {"source": "c.txt", "target": "d/c.txt"},
+    "delete_path": {"path": "b.txt", "confirm": True},
+}
+
+
+def parameters(work: Path, config: Path) -> StdioServerParameters:
+    """How a client starts the server."""
+    return StdioServerParameters(
+        command=HANDRAIL, args=["mcp", "--config", str(config)], cwd=str(work), env=dict(os.environ)
+    )
+
+
+@pytest.fixture
+def config(work: Path, tmp_path: Path) -> Path:
+    """Settings that enable all files' tools, and something to read."""
+    (work / "a.txt").write_text("one\n")
+    made = tmp_path / "settings.toml"
+    made.write_text(SETTINGS)
+    return made
+
+
+@ERAS
+async def test_the_official_client_lists_and_calls_every_tool(work: Path, config: Path, era: str) -> None:
+    """Over stdio; the client checks each result against the schema that was listed."""
+    async with Client(stdio_client(parameters(work, config)), mode=MODE[era]) as client:
+        assert client.protocol_version == {"handshake": "2025-11-25", "stateless": "2026-07-28"}[era]
+        listed = {item.name for item in (await client.list_tools()).tools}
+        assert set(CALLS) <= listed
+        for name, args in CALLS.items():
+            result = await client.call_tool(name, args)
+            assert not result.is_error, (name, result.content)
+            assert result.structured_content is not None
+        for name in sorted(listed - set(CALLS)):
+            assert (await client.call_tool(name, {})).content, name
+
+
+@ERAS
+async def test_the_rest_of_the_protocol_is_there_too(work: Path, config: Path, era: str) -> None:
+    """What the thin codec leaves to the SDK, on the same connection."""
+    async with Client(stdio_client(parameters(work, config)), mode=MODE[era]) as client:
+        await client.call_tool("read_file", {"path": "a.txt"})
+        with pytest.raises(MCPError, match="Method not found"):
+            await client.session.complete({"type": "ref/prompt", "name": "x"}, {"name": "a", "value": "b"})  # type: ignore[arg-type]
+        assert not (await client.call_tool("read_file", {"path": "a.txt"})).is_error
+
+
+async def test_a_listener_hears_of_changed_settings(work: Path, config: Path) -> None:
+    """In the stateless era, on the stream it opened for that."""
+    async with Client(stdio_client(parameters(work, config)), mode="2026-07-28") as client:
+        async with asyncio.timeout(20), client.listen(tools_list_changed=True) as stream:
+            config.write_text(SETTINGS.replace('"fs", ', ""))
+            async for event in stream:
+                assert "Tools" in type(event).__name__
+                break
+        assert "write_file" not in {item.name for item in (await client.list_tools()).tools}
+
+
+@ERAS
+async def test_leaving_a_call_over_http_stops_its_work(work: Path, era: str) -> None:
+    """By the notification of the one era, by the closed connection of the other."""
+    began, stopped = asyncio.Event(), asyncio.Event()
+
+    @tool(pure=True)
+    async def wait_for_ever() -> str:
+        """Wait."""
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return ""
+
+    async with connected(Opening(str(work), {}, tools=(wait_for_ever,)), era) as client:
+        calling = asyncio.ensure_future(client.call_tool("wait_for_ever", {}))
+        await asyncio.wait_for(began.wait(), 10)
+        calling.cancel()
+        await asyncio.wait_for(stopped.wait(), 10)
+
+
+@ERAS
+async def test_progress_comes_over_http(work: Path, era: str) -> None:
+    """From what a tool shows."""
+    told: list[tuple[float, str | None]] = []
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, message))
+
+    async with connected(Opening(str(work), {}), era) as client:
+        result = await client.call_tool("display", {"content": "hello"}, progress_callback=heard)
+    assert (result.is_error, told) == (False, [(1.0, "hello")])
+
+
+async def test_a_client_of_the_handshake_era_hears_over_http_that_lists_changed(work: Path, config: Path) -> None:
+    """On the stream that its session keeps open."""
+    heard = asyncio.Event()
+
+    async def told(message: Any) -> None:
+        if "ToolListChanged" in type(message).__name__:
+            heard.set()
+
+    opening = Opening(str(work), str(config))
+    async with Door(opening) as door:
+        front, sdk = application(door, guard_for("127.0.0.1", TOKEN))
+        async with (
+            serving(front) as url,
+            httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKEN}"}, verify=False) as http,
+            Client(streamable_http_client(url, http_client=http), mode="legacy", message_handler=told) as client,
+        ):
+            assert "write_file" in {item.name for item in (await client.list_tools()).tools}
+            async with asyncio.timeout(10):
+                while not heard.is_set():  # until the client's stream is open, nobody hears
+                    await sdk.changed()
+                    await asyncio.sleep(0.05)
+
+
+def test_nothing_but_the_protocol_reaches_stdout(tmp_path: Path) -> None:
+    """Prints, programs and logs end on stderr; stdin is empty for them."""
+    code = (
+        "import os, sys, logging\n"
+        "from handrail.front.mcp.streams import claim\n"
+        "logging.basicConfig(stream=sys.stderr)\n"
+        "source, target = claim()\n"
+        "print('printed', flush=True); os.system('echo echoed; cat')\n"
+        "os.write(1, b'written'); logging.error('logged')\n"
+        "os.write(target, os.read(source, 100))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=b"the protocol", capture_output=True, check=True)
+    assert done.stdout == b"the protocol"
+    assert all(word in done.stderr for word in (b"printed", b"echoed", b"written", b"logged"))
+
+
+def test_watch_in_another_terminal_answers_a_call_over_mcp(cli: Cli) -> None:
+    """The request appears there by itself; once it is granted, the waiting call goes on."""
+    params = {"name": "delete_path", "arguments": {"path": "a.txt", "confirm": True}, "_meta": ENVELOPE}
+    call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode() + b"\n"
+    with at_terminal(["approvals", "watch"], cli.work, cli.env) as terminal:
+        terminal.wait_for("Waiting for approval requests")
+        server = subprocess.Popen(
+            [HANDRAIL, "mcp"], cwd=cli.work, env=cli.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(call)
+        server.stdin.flush()
+        terminal.wait_for("Answer (once, no, advice):")
+        terminal.type("once\n")
+        result = json.loads(server.stdout.readline())["result"]
+        server.communicate(timeout=20)
+        terminal.type("\x03")
+        terminal.end()
+    assert (result["isError"], (cli.work / "a.txt").exists()) == (False, False)
+
+
+@pytest.mark.parametrize("settings", ["tools.enabel = 1\n", "not toml"])
+def test_settings_that_cannot_be_taken_end_it_before_a_word(work: Path, tmp_path: Path, settings: str) -> None:
+    """The reason stands on stderr, nothing on stdout."""
+    file = tmp_path / "settings.toml"
+    file.write_text(settings)
+    command = [HANDRAIL, "mcp", "--config", str(file)]
+    done = subprocess.run(command, cwd=work, input="", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
+    assert "settings.toml" in done.stderr
+
+
+def test_a_message_that_is_too_long_is_refused_and_the_next_is_answered(work: Path) -> None:
+    """And its bytes are not kept."""
+    begin = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}).encode()
+    ping = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"}).encode()
+    flood = b'{"jsonrpc": "2.0", "id": 3, "method": "' + b"x" * (40 * 1024 * 1024) + b'"}'
+    lines = b"\n".join([hello, flood, ping, b""])
+    done = subprocess.run([HANDRAIL, "mcp"], cwd=work, input=lines, capture_output=True, check=True)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(answer["id"], answer.get("error", {}).get("code")) for answer in answers] == [
+        (1, None),
+        (None, -32600),
+        (2, None),
+    ]

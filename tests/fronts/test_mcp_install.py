@@ -1,0 +1,127 @@
+"""handrail mcp install: the entry is put in, and nothing that was there is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fronts.conftest import Cli
+from handrail.front.mcp.install import CLIENTS
+
+ENTRY = {"command": "handrail", "args": ["mcp"]}
+SHARED = {"claude-code": ".mcp.json", "cursor": ".cursor/mcp.json", "gemini-cli": ".gemini/settings.json"}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_printing_writes_nothing(cli: Cli, client: str) -> None:
+    """The entry stands on stdout, as the client reads it."""
+    ended = cli("mcp", "install", client, "--print")
+    read = yaml.safe_load(ended.out)  # JSON is YAML, too
+    assert (ended.code, list(read)) == (0, ["extensions" if client == "goose" else "mcpServers"])
+    assert sorted(path.name for path in cli.work.iterdir()) == [".env", "a.txt"]
+
+
+@pytest.mark.parametrize("client", SHARED)
+def test_a_shared_file_names_the_program_alone(cli: Cli, client: str) -> None:
+    """No path of this machine stands in a file that others get."""
+    assert cli("mcp", "install", client, "--yes").code == 0
+    assert json.loads((cli.work / SHARED[client]).read_text()) == {"mcpServers": {"handrail": ENTRY}}
+
+
+def test_a_private_file_says_where_everything_is(cli: Cli) -> None:
+    """A client that is started elsewhere knows neither the path nor the project."""
+    assert cli("mcp", "install", "claude-desktop", "--yes").code == 0
+    made = json.loads(Path(cli.env["HOME"], ".config", "Claude", "claude_desktop_config.json").read_text())
+    entry = made["mcpServers"]["handrail"]
+    assert (entry["args"], Path(entry["command"]).is_absolute()) == (["mcp", "--workspace", str(cli.work)], True)
+
+
+def test_what_is_there_stays_in_its_order(cli: Cli) -> None:
+    """Unknown keys, other servers, order and indentation; the former file is kept beside it."""
+    file = cli.work / ".mcp.json"
+    before = (
+        '{\n    "zebra": [1.50, "é"],\n    "mcpServers": {\n        "other": {"command": "x"}\n    },\n    "a": null\n}'
+    )
+    file.write_text(before)
+    file.chmod(0o640)
+    shown = cli("mcp", "install", "mcp-json")
+    assert (file.read_text(), "+" in shown.out, "--yes writes it" in shown.err) == (before, True, True)
+    assert cli("mcp", "install", "mcp-json", "--yes").code == 0
+    after = json.loads(file.read_text())
+    assert list(after) == ["zebra", "mcpServers", "a"]
+    assert after == {**json.loads(before), "mcpServers": {"other": {"command": "x"}, "handrail": ENTRY}}
+    assert '\n    "zebra"' in file.read_text()
+    assert (cli.work / ".mcp.json.bak").read_text() == before
+    assert file.stat().st_mode & 0o777 == 0o640
+    again = cli("mcp", "install", "mcp-json", "--yes")
+    assert (again.out, "already" in again.err) == ("", True)
+
+
+def test_own_keys_of_the_entry_stay(cli: Cli) -> None:
+    """What a person added to our entry is theirs."""
+    file = cli.work / ".mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"handrail": {"command": "old", "args": [], "disabled": True}}}))
+    cli("mcp", "install", "mcp-json", "--yes")
+    assert json.loads(file.read_text())["mcpServers"]["handrail"] == {**ENTRY, "disabled": True}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{\n  // mine\n  "mcpServers": {}\n}\n', "comments would be lost"),
+        ('{"a": 1, "a": 2}', "stands twice"),
+        ("[1]", "no object"),
+        ('{"mcpServers": []}', "no object"),
+        ("{", "mend it first"),
+    ],
+)
+def test_what_cannot_be_kept_is_not_touched(cli: Cli, text: str, says: str) -> None:
+    """The reason and the way by hand are told."""
+    file = cli.work / ".mcp.json"
+    file.write_text(text)
+    ended = cli("mcp", "install", "mcp-json", "--yes")
+    assert (ended.code, file.read_text(), says in ended.err, "--print" in ended.err) == (2, text, True, True)
+
+
+GOOSE = "# my goose\nGOOSE_MODEL: x  # best\nextensions:\n  # mine\n  developer:\n    enabled: false\nlast: 1\n"
+
+
+def test_goose_keeps_its_comments(cli: Cli) -> None:
+    """Every line stays; the entry is there for YAML to read."""
+    file = Path(cli.env["HOME"], ".config", "goose", "config.yaml")
+    file.parent.mkdir(parents=True)
+    file.write_text(GOOSE)
+    assert cli("mcp", "install", "goose", "--yes", "--env", "TOKEN").code == 0
+    text = file.read_text()
+    assert [line for line in text.splitlines() if line in GOOSE.splitlines()] == GOOSE.splitlines()
+    read = yaml.safe_load(text)
+    entry = read["extensions"].pop("handrail")
+    assert read == yaml.safe_load(GOOSE)
+    assert (entry["type"], entry["args"][0], entry["env_keys"]) == ("stdio", "mcp", ["TOKEN"])
+    assert "already" in cli("mcp", "install", "goose", "--yes", "--env", "TOKEN").err
+    assert "has an entry handrail already" in cli("mcp", "install", "goose", "--yes").err
+
+
+@pytest.mark.parametrize("text", ["extensions: {a: {b: 1}}\n", "- a\n", "a: [\n"])
+def test_goose_settings_of_another_form_are_not_touched(cli: Cli, text: str) -> None:
+    """Rather by hand than wrong."""
+    file = Path(cli.env["HOME"], ".config", "goose", "config.yaml")
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    assert (cli("mcp", "install", "goose", "--yes").code, file.read_text()) == (2, text)
+
+
+def test_variables_are_named_not_copied(cli: Cli) -> None:
+    """A secret does not land in a file."""
+    ended = cli("mcp", "install", "mcp-json", "--print", "--env", "SECRET", SECRET="s3cr3t-s3cr3t")
+    assert json.loads(ended.out)["mcpServers"]["handrail"]["env"] == {"SECRET": "${SECRET}"}
+    assert "s3cr3t" not in ended.out
+
+
+def test_an_unknown_client_is_wrong_usage(cli: Cli) -> None:
+    """With the list of those there are."""
+    ended = cli("mcp", "install", "emacs")
+    assert (ended.code, "claude-code" in ended.err) == (2, True)

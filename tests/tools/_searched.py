@@ -1,0 +1,50 @@
+"""What tests of codebase_search share: trees to search, and asking."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from handrail import Runtime
+
+CODE: dict[str, str | bytes] = {
+    "app/users.py": '"""Accounts."""\n\n\ndef createUserAccount(name):\n    """Add a person."""\n    return name\n',
+    "app/mail.py": "import smtplib\n\n\nclass Mailer:\n    def send_message(self, to):\n        return to\n",
+    "docs/guide.md": "# Guide\n\nHow to send a message to users.\n",
+    "tests/test_mail.py": "def test_send_message():\n    assert Mailer().send_message('x')\n",
+}
+HIDDEN: dict[str, str | bytes] = {
+    ".env": "ZEBRA_ENV=1\n",
+    ".ssh/config": "zebra key\n",
+    "build/out.py": "zebra = 'ignored'\n",
+    ".gitignore": "build/\n",
+    "private/plan.py": "def zebra_plan(): pass\n",
+    "open/plan.py": "def zebra_open(): pass\n",
+}
+DENY = {"rules": [{"effect": "deny", "touch": "fs.read", "target": "private/**"}]}
+
+
+def old(root: Path) -> Path:
+    """Give every file a date long past, so that its identity is believed."""
+    for path in root.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            os.utime(path, ns=(10**18, 10**18))
+    return root
+
+
+async def search(runtime: Runtime, query: str, **args: Any) -> Any:
+    """Ask, and have an answer."""
+    outcome = await runtime.call("codebase_search", {"query": query, **args})
+    assert outcome.ok, outcome.error
+    return outcome
+
+
+def files_of(outcome: Any) -> list[str]:
+    """The files of an answer, in its order."""
+    return list(dict.fromkeys(place["file"] for place in outcome.data["places"]))
+
+
+def index_folder() -> Path:
+    """Where indexes lie."""
+    return Path(os.environ["XDG_CACHE_HOME"]) / "handrail/index"

@@ -1,0 +1,130 @@
+"""http_download: a file in the workspace, whole and checked, or nothing at all."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tracemalloc
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Opens
+from handrail import Runtime
+from handrail.testing import ScriptedApprover
+from serving import Asked, Server, http_settings, serving
+
+MIB = 1024 * 1024
+BODY = os.urandom(300_000)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A server on loopback that has a file."""
+    async with serving() as made:
+        made.on("/f", BODY)
+        yield made
+
+
+def opened(opens: Opens, server: Server, **how: Any) -> Runtime:
+    """A runtime that may reach the server."""
+    return opens(config=http_settings(f"127.0.0.1:{server.port}", **how.pop("http", {})), **{"mode": "headless", **how})
+
+
+def code(outcome: Any) -> str | None:
+    """The code of a failed call."""
+    return outcome.error.code if outcome.error is not None else None
+
+
+async def test_a_file_is_downloaded_and_can_be_undone(server: Server, opens: Opens, work: Path) -> None:
+    """Folders are made; both the request and the file are proven; the change is on record."""
+    async with opened(opens, server) as runtime:
+        outcome = await runtime.call("http_download", {"url": server.url("/f"), "path": "a/b.bin"})
+        assert (work / "a/b.bin").read_bytes() == BODY
+        undone = await runtime.undo()
+        assert undone.ok, undone.content
+    digest = sha256(BODY).hexdigest()
+    data = {"path": "a/b.bin", "bytes": len(BODY), "sha256": digest, "url": server.url("/f"), "status": 200}
+    assert outcome.data == data
+    assert [(proof.type, proof.sha256) for proof in outcome.evidence] == [("http", digest), ("file", digest)]
+    assert [change.path for change in outcome.changes] == ["a", "a/b.bin"]
+    assert list(work.iterdir()) == []
+
+
+@pytest.mark.parametrize("right", [True, False])
+async def test_a_hash_decides_whether_the_file_is_written(
+    right: bool, server: Server, opens: Opens, work: Path
+) -> None:
+    """What is not what was asked for is not there, not even in part."""
+    wanted = sha256(BODY).hexdigest().upper() if right else "0" * 64
+    async with opened(opens, server) as runtime:
+        outcome = await runtime.call("http_download", {"url": server.url("/f"), "path": "b", "sha256": wanted})
+    assert code(outcome) == (None if right else "UPSTREAM_ERROR")
+    assert os.listdir(work) == (["b"] if right else [])
+
+
+async def test_a_file_that_is_there_is_replaced_only_when_asked(server: Server, opens: Opens, work: Path) -> None:
+    """And replacing asks a person."""
+    (work / "b").write_text("old")
+    args = {"url": server.url("/f"), "path": "b"}
+    async with opened(opens, server, mode="interactive", approver=ScriptedApprover("once")) as runtime:
+        assert code(await runtime.call("http_download", args)) == "ALREADY_EXISTS"
+        assert (work / "b").read_text() == "old"
+        assert (await runtime.call("http_download", {**args, "overwrite": True})).ok
+    assert (work / "b").read_bytes() == BODY
+    async with opened(opens, server) as runtime:
+        assert code(await runtime.call("http_download", {**args, "overwrite": True})) == "APPROVAL_REQUIRED"
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/x", ".git/hooks/post-commit", ".ssh/id_rsa", "handrail.toml"])
+async def test_a_download_goes_nowhere_that_a_write_may_not(path: str, server: Server, opens: Opens) -> None:
+    """Nothing is fetched for it."""
+    async with opened(opens, server) as runtime:
+        outcome = await runtime.call("http_download", {"url": server.url("/f"), "path": path})
+    assert outcome.status.value == "denied"
+    assert server.connections == 0
+
+
+@pytest.mark.parametrize("status", [404, 403, 500])
+async def test_an_error_page_is_no_file(status: int, server: Server, opens: Opens, work: Path) -> None:
+    """UPSTREAM_ERROR with its beginning."""
+    server.on("/e", "not here", status)
+    async with opened(opens, server, http={"max_retries": 0}) as runtime:
+        outcome = await runtime.call("http_download", {"url": server.url("/e"), "path": "b"})
+    assert outcome.error is not None
+    assert (outcome.error.code, outcome.error.details["excerpt"]) == ("UPSTREAM_ERROR", "not here")
+    assert list(work.iterdir()) == []
+
+
+async def test_a_large_download_is_never_whole_in_memory(server: Server, opens: Opens, work: Path) -> None:
+    """Sixty-four mebibytes pass through a few; progress is told on the way."""
+    size, told = 64 * MIB, []
+
+    async def large(_: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        for _number in range(64):
+            writer.write(bytes(MIB))
+            await writer.drain()
+
+    server.answers["/large"] = large
+    async with opened(opens, server) as runtime:
+        runtime.parts.outside.network.progress = lambda call, done, total: told.append((done, total))
+        tracemalloc.start()
+        outcome = await runtime.call("http_download", {"url": server.url("/large"), "path": "b"})
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert outcome.ok, outcome.content
+    assert peak < 16 * MIB
+    assert told[-1] == (size, size)
+    assert (work / "b").stat().st_size == size
+
+
+async def test_a_download_over_the_limit_leaves_nothing(server: Server, opens: Opens, work: Path) -> None:
+    """Whichever is lower, the call's or the settings'."""
+    async with opened(opens, server, http={"max_download_bytes": 1000}) as runtime:
+        outcome = await runtime.call("http_download", {"url": server.url("/f"), "path": "b"})
+    assert code(outcome) == "HTTP_TOO_LARGE"
+    assert list(work.iterdir()) == []
