@@ -72,7 +72,7 @@ class Worlds:
                 *_command_rules(settings, loaded),
                 *_note_rules(settings),
             ),
-            enable=frozenset(settings.tools.enable),
+            enable=settings.enabled,
             disable=frozenset({*settings.tools.disable, *_hidden(settings)}),
             protected=settings.workspace.protected,
             own_paths=_own_paths(ground),

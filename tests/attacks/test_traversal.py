@@ -154,20 +154,21 @@ ATTACKED: dict[str, dict[str, Any]] = {
     "grep.glob": {"pattern": "."},
     "grep.pattern": {},
     "grep.cursor": {"pattern": "."},
+    "codebase_search.paths": {"query": "canary"},
     "json_select.path": {"expression": "@"},
     "render_template.template": {},
     "hash_text.text": {},
     "truncate_text.text": {"max_chars": 20},
     "now.timezone": {},
 }
-COSTLY = ("find_files", "grep")  # each call starts a process
+COSTLY = ("find_files", "grep", "codebase_search")  # each call starts a process
 
 
 def asked(argument: str, text: str, number: int) -> tuple[str, dict[str, Any]]:
     """The call that puts a string into an argument."""
     tool, _, name = argument.partition(".")
     value: Any = text
-    if name == "ignore":
+    if name in ("ignore", "paths"):
         value = [text]
     elif name == "patch":
         value = patch_of(text)[number % 6]

@@ -23,7 +23,7 @@ def place(tmp_path: Path) -> Place:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("[limits]\ntimeout = 3\n", "2: limits.timeout: no such key; did you mean `exec.timeout_seconds`?"),
+        ("[limits]\ntimeout = 3\n", "2: limits.timeout: no such key; did you mean `limits.timeout_seconds`?"),
         ("timeout_seconds = 3\n", "1: timeout_seconds: no such key; did you mean `exec.timeout_seconds`?"),
         ("[limit]\nmax_calls = 3\n", "1: limit: no such key; did you mean `limits`?"),
         ("[tool]\nenabled = []\n", "1: tool: no such key; did you mean `tools`?"),

@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import pytest
+
 from fronts.scenarios import Do
 from fronts.zygote import Zygote
 from handrail import Problem, Runtime
@@ -93,6 +95,58 @@ class PythonFront:
         return SqliteLedger(paths.state_dir() / "ledger.db", SystemClock())
 
 
+class PydanticAiFront(PythonFront):
+    """The toolset that an agent under Pydantic AI is given; a key, which it cannot name, is given beside it."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._home = place.home
+
+    def _with(self, use: Callable[[Runtime], Coroutine[Any, Any, Any]]) -> Done:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_STATE_HOME", str(self._home / "state"))
+            return super()._with(use)
+
+    def _ledger(self) -> SqliteLedger:
+        return SqliteLedger(self._home / "state" / "handrail" / "ledger.db", SystemClock())
+
+    def call(self, do: Do) -> Done:
+        if do.key is not None:
+            return super().call(do)
+        return self._with(lambda runtime: self._asked(runtime, do))
+
+    async def _asked(self, runtime: Runtime, do: Do) -> Any:
+        from pydantic_ai import RunContext
+        from pydantic_ai.models.test import TestModel
+        from pydantic_ai.usage import RunUsage
+
+        from handrail.pydantic_ai import HandrailToolset
+
+        permissions = None if do.permissions is None else frozenset(do.permissions.split(","))
+        toolset = HandrailToolset(runtime, skill=do.skill, permissions=permissions)
+        context: Any = RunContext(deps=None, model=TestModel(), usage=RunUsage())
+        offered = await toolset.get_tools(context)
+        tool: Any = offered.get(do.tool)  # an agent does not even see what is not offered; the gate says the same
+        try:
+            answer = await toolset.call_tool(do.tool, dict(do.args), context, tool)
+        except Exception as signal:
+            return signal.outcome  # type: ignore[attr-defined]
+        return _Told(answer.metadata)
+
+
+class _Told(NamedTuple):
+    """An outcome that is JSON already."""
+
+    told: Any
+
+    @property
+    def error(self) -> None:
+        """There is none where an answer came."""
+
+    def to_dict(self) -> Any:
+        return self.told
+
+
 class CliFront:
     """`handrail` in a process of its own for every step."""
 
@@ -146,6 +200,7 @@ def mcp(transport: str, era: str) -> Callable[[Place], Front]:
 FRONTS: dict[str, Callable[[Place], Front]] = {
     "python": PythonFront,
     "cli": CliFront,
+    "pydantic ai": PydanticAiFront,
     "mcp stdio, handshake": mcp("stdio", "handshake"),
     "mcp stdio, stateless": mcp("stdio", "stateless"),
     "mcp http, handshake": mcp("http", "handshake"),

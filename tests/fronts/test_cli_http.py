@@ -42,7 +42,7 @@ def port(cli: Cli) -> Iterator[int]:
     thread.start()
     settings = Path(cli.env["XDG_CONFIG_HOME"], "handrail", "config.toml")
     hosts = f'http.allowed_hosts = ["127.0.0.1:{server.server_port}"]\nhttp.allowed_networks = ["127.0.0.0/8"]\n'
-    settings.write_text(f'tools.enable = ["fs", "http"]\n{hosts}')
+    settings.write_text(f'tools.enable = ["fs"]\n{hosts}')
     yield server.server_port
     server.shutdown()
     server.server_close()

@@ -109,10 +109,12 @@ def test_trust_without_a_file_is_wrong_usage(cli: Cli) -> None:
 
 
 def test_tools_lists_all_and_says_which_are_off(cli: Cli) -> None:
-    """With nothing enabled, those that write are off."""
+    """With nothing enabled, those that write, run programs, reach the network or keep notes are off."""
     lines = [line.split() for line in cli("tools", XDG_CONFIG_HOME="/nowhere").out.splitlines()[1:]]
     assert {line[0] for line in lines if line[3] == "off"} == {
         "apply_patch", "delete_path", "edit_file", "make_dir", "move_path", "write_file",
+        "http_download", "http_fetch", "http_head", "http_json", "run_command", "run_script",
+        "job_input", "job_list", "job_read", "job_stop", "write_memory", "update_memory",
     }  # fmt: skip
     assert len(json.loads(cli("tools", "list", "--json").out)) == len(lines)
 

@@ -16,6 +16,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolApproved
 
+from behaviour._commands import need_sandbox
 from handrail import Runtime
 from handrail.errors import Misuse
 from handrail.ports import Reply
@@ -201,3 +202,21 @@ async def test_an_agents_own_tools_pass_the_gate_too(work: Path, own_user: Path)
         (told,) = result.output.metadata.values()
         assert (ran, told[APPROVAL]["impact"]) == (["Bonn"], {"uses": ["transfer"]})
         assert kinds(runtime).count(("tool.completed", None)) == 2
+
+
+async def test_a_command_waits_for_approval_elsewhere_and_resumes(work: Path, own_user: Path) -> None:
+    """Pending, granted in another terminal, resumed: the command ran once, in the sandbox."""
+    need_sandbox()
+    async with Runtime.open(work, config={"tools": {"enable": ["exec"]}}, mode="headless") as runtime:
+        line = {"command": "echo made > made.txt && python3 -c 'print(6 * 7)'"}
+        model = scripted([("run_command", line)], lambda back: back[0].content)
+        waiting = agent(model, HandrailToolset(runtime, "exec"))
+        first = await waiting.run("go")
+        assert isinstance(first.output, DeferredToolRequests)
+        (about,) = [told[APPROVAL] for told in first.output.metadata.values()]
+        assert not (work / "made.txt").exists()
+        runtime.parts.ledger.answer(about["approval"], Reply("granted", by="ann"))
+        results = first.output.build_results(approve_all=True, metadata=first.output.metadata)
+        done = await waiting.run(message_history=first.all_messages(), deferred_tool_results=results)
+        assert done.output.splitlines()[0] == "42"
+        assert (work / "made.txt").read_text() == "made\n"

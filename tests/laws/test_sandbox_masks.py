@@ -139,3 +139,13 @@ def test_nothing_to_protect_needs_no_look(tmp_path: Path, monkeypatch: pytest.Mo
     """A plan without patterns costs nothing."""
     monkeypatch.setattr(module, "MAX_ENTRIES", -1)
     assert masks(Plan(read=(), write=(str(tmp_path),))).paths == ()
+
+
+def test_folders_above_what_a_path_hides_are_pinned_and_above_what_a_name_hides_are_not(tmp_path: Path) -> None:
+    """Moved to another folder, a file that a path hides would be read; one that its name hides stays hidden."""
+    made(tmp_path, "conf/secrets/a", ".config/gcloud/key", "sub/deep/.env")
+    plan = planned(tmp_path, excluded=("/conf/secrets/**", ".config/gcloud", ".env*"), locked=())
+    assert found(tmp_path, plan) == [
+        (".config", "pin"), ("conf", "pin"), (".config/gcloud", "hide"), ("conf/secrets", "hide"),
+        ("sub/deep/.env", "hide"),
+    ]  # fmt: skip

@@ -17,7 +17,7 @@ def tools(runtime: Runtime, toolset: str | None = None) -> list[StructuredTool]:
 
 
 def _tool(runtime: Runtime, spec: Mapping[str, Json]) -> StructuredTool:
-    name: str = spec["name"]
+    name: str = spec.get("function_name", spec["name"])
 
     async def call(**args: Any) -> tuple[str, dict[str, Json]]:
         outcome = await runtime.call(name, args)

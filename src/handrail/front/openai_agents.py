@@ -18,7 +18,7 @@ def tools(runtime: Runtime, toolset: str | None = None) -> list[FunctionTool]:
 
 
 def _tool(runtime: Runtime, spec: Mapping[str, Json]) -> FunctionTool:
-    name: str = spec["name"]
+    name: str = spec.get("function_name", spec["name"])
 
     async def call(_: Any, arguments: str) -> str:
         # The text as the model wrote it: the gate reads it strictly and answers what is wrong with it.

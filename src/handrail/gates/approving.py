@@ -79,6 +79,8 @@ class Approving:
                     arm(step, left)
             self._spend(after, after.grant)
             step.grant = after.grant
+            # As before a tool acts: nothing is kept without its approval on record.
+            await parts.journal.durable()
         return placed
 
     def _spend(self, step: Step, grant: Grant) -> None:

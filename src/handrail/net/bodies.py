@@ -8,7 +8,7 @@ from typing import Any
 
 from handrail.errors import Code, Problem
 
-PIECE = 256 * 1024
+PIECE, BIT = 256 * 1024, 16 * 1024
 # More than this is no text that somebody packed; deflate itself ends at about 1030.
 MAX_RATIO, RATIO_FROM = 200, 1024 * 1024
 
@@ -24,12 +24,18 @@ class Packed:
         self._bits = 31 if coding == "gzip" else 15
         self._unpacker = zlib.decompressobj(self._bits)
         self._packed = self._unpacked = 0
+        self._over = False  # what follows the end is let go, and not gathered
         self._raw_tried = coding == "gzip"
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Unpack what came; each piece is small however much it grows."""
+        # A bit at a time: what is left after each member is copied, and a body may be made of nothing but tiny ones.
+        for start in range(0, len(data), BIT):
+            yield from self._some(data[start : start + BIT])
+
+    def _some(self, data: bytes) -> Iterator[bytes]:
         self._packed += len(data)
-        while data:
+        while data and not self._over:
             try:
                 piece = self._unpacker.decompress(data, PIECE)
             except zlib.error as error:
@@ -45,6 +51,7 @@ class Packed:
             data = self._unpacker.unconsumed_tail
             if self._unpacker.eof and (data := self._unpacker.unused_data):
                 if self._bits != 31 or not data.strip(b"\0"):
+                    self._over = True
                     return
                 self._unpacker = zlib.decompressobj(self._bits)  # a second member of the same file
 

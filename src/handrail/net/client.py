@@ -33,6 +33,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 AGAIN = frozenset({429, 500, 502, 503, 504})  # what may be over soon
 SAFE = frozenset({"GET", "HEAD"})
 EXCERPT = 64 * 1024  # of a body that is not handed on
+PACKING = 64 * 1024  # what packing may add to a body that cannot be made smaller
 KEPT_BYTES = 32 * 1024 * 1024
 FIRST_WAIT = 0.1
 
@@ -194,7 +195,7 @@ class BoundNet:
                 network.hosts.ended(trip.at, False, network.clock.monotonic())
             text = f"{started.shown} gave no whole answer within {seconds:g} s."
             raise Problem(Code.TIMEOUT, text, host=trip.url.host, seconds=seconds) from None
-        except asyncio.CancelledError:
+        except BaseException:  # given up, or failed in an unforeseen way: nothing is known of the host
             network.hosts.released(trip.at)
             raise
 
@@ -328,7 +329,11 @@ class BoundNet:
         if length is not None and length > most:
             raise _over(trip.url, most, length)
         progress = None if trip.whole else self._network.progress
+        came = 0
         async for data in answer.content.iter_any():
+            came += len(data)
+            if came > most + most // 64 + PACKING:  # packed, and yet more than what it holds
+                raise _over(trip.url, most, None)
             for piece in unpacked.pieces(data):
                 trip.taken += len(piece)
                 if trip.taken > most:

@@ -12,7 +12,7 @@ from pathlib import Path
 from handrail.errors import Code, Misuse, Problem, SettingsFault
 from handrail.net.headers import checked
 from handrail.policy.patterns import host_matches
-from handrail.urls import Url
+from handrail.urls import PORTS, Url
 
 Provider = Callable[[str], str | Awaitable[str]]  # given the host, gives the value
 MAX_FILE = 64 * 1024
@@ -47,7 +47,9 @@ def _meant(pattern: str, url: Url) -> bool:
     """Whether a credential is for this URL: in clear text only where the operator names the port."""
     _, colon, port = pattern.rpartition(":")
     named = bool(colon) and (port.isdigit() or port == "*") and not pattern.endswith("]")
-    return host_matches(pattern, url.authority) and (url.scheme == "https" or named)
+    # Port 443 is named by who means https; plain text is never meant for it.
+    clear = named and url.port != PORTS["https"]
+    return host_matches(pattern, url.authority) and (url.scheme == "https" or clear)
 
 
 def standing(sources: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
@@ -67,8 +69,13 @@ async def _value(source: str, host: str) -> str:
         return os.environ.get(rest, "")
     if kind == "file":
         return _read(rest)
-    given = _provider(rest)(host)
-    return await given if inspect.isawaitable(given) else given
+    provider = _provider(rest)
+    try:
+        given = provider(host)
+        value = await given if inspect.isawaitable(given) else given
+    except Exception as error:  # noqa: BLE001  the operator's own code; what it says may hold the secret
+        raise _missing(host, f" ({type(error).__name__} in its provider)") from None
+    return value if isinstance(value, str) else ""
 
 
 def _read(path: str) -> str:
@@ -108,10 +115,10 @@ def _secrets(value: str) -> Iterator[str]:
         yield from (plain, plain.partition(":")[2])
 
 
-def _missing(host: str) -> Problem:
+def _missing(host: str, why: str = "") -> Problem:
     return Problem(
         Code.UPSTREAM_ERROR,
-        f"The credential for {host} is missing or cannot be sent; the operator sets it in http.credentials. "
+        f"The credential for {host} is missing or cannot be sent{why}; the operator sets it in http.credentials. "
         "Nothing was sent.",
         host=host,
     )

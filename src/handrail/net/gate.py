@@ -5,18 +5,32 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from handrail.errors import Code, Problem
 from handrail.net.addresses import networks, refused
 
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
-MAX_ANSWERS, MOST_KNOWN = 32, 4096
+MAX_ANSWERS, MOST_KNOWN, MOST_LOOKUPS = 32, 4096, 16
 
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:
     """Ask the system, off the event loop."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    asking = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_threads(), asking)
     return list(dict.fromkeys(str(item[4][0]) for item in found))
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads for nothing else: a lookup that hangs cannot be ended, and must not keep other work waiting."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(MOST_LOOKUPS, "handrail-names")
 
 
 class Unresolved(OSError):

@@ -17,6 +17,8 @@ _OURS = frozenset(
     {
         *("host", "content-length", "transfer-encoding", "connection", "keep-alive", "upgrade", "te", "trailer"),
         *("expect", "accept-encoding", "http2-settings", "proxy-authorization", "proxy-connection"),
+        # What makes a GET something else at the other end; it is the method that was judged.
+        *("x-http-method-override", "x-http-method", "x-method-override"),
     }
 )
 # What may be told to a host that a redirect leads to; everything else was meant for the first one.

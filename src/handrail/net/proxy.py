@@ -29,6 +29,8 @@ Judge = Callable[[Touch], None]  # raises the Problem that denies
 Record = Callable[[Mapping[str, Any]], None]  # told of each connection, when it has ended
 
 _REQUEST = re.compile(rb"([A-Z]{1,20}) ([^\s]{1,8192}) HTTP/1\.[01]")
+# No folded line, no blank before the colon, no control character: servers read these in different ways.
+_HEADER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*")
 # About this connection alone; the next one has its own.
 _HOP = {b"connection", b"proxy-connection", b"keep-alive", b"proxy-authorization", b"te", b"upgrade", b"host"}
 
@@ -96,6 +98,9 @@ class Proxy:
             tunnel.problem = tunnel.problem or f"{type(error).__name__}"
         except asyncio.CancelledError:
             tunnel.problem = tunnel.problem or "the program ended first"
+        except Exception as error:  # noqa: BLE001  what cannot be judged is refused, and on record as that
+            tunnel.problem = f"{Code.INTERNAL.value}: {type(error).__name__}"
+            await _refuse(writer, Problem(Code.INTERNAL, "This connection could not be judged."))
         finally:
             self._tasks.discard(task)
             _drop(writer)
@@ -149,7 +154,7 @@ def _understood(head: bytes) -> tuple[str, Url, list[bytes]]:
     """Read the head of a request: the method, where it goes, and the headers that go along."""
     first, *lines = head[:-4].split(b"\r\n")
     found = _REQUEST.fullmatch(first)
-    if found is None or b"\n" in head.replace(b"\r\n", b"") or b"\r" in head.replace(b"\r\n", b""):
+    if found is None or not all(map(_HEADER.fullmatch, lines)):
         raise Problem(Code.INVALID_ARGS, "This is no request that a proxy understands.")
     method, target = found[1].decode(), found[2].decode("ascii", "replace")
     if method == "CONNECT":
@@ -159,7 +164,7 @@ def _understood(head: bytes) -> tuple[str, Url, list[bytes]]:
     url = urls.parse(target)
     if url.scheme != "http":
         raise Problem(Code.INVALID_ARGS, "https goes through CONNECT.")
-    return method, url, [line for line in lines if line.partition(b":")[0].strip().lower() not in _HOP]
+    return method, url, [line for line in lines if line.partition(b":")[0].lower() not in _HOP]
 
 
 def _host(url: Url) -> str:

@@ -6,6 +6,7 @@ decompression and proxies are all off: they are dealt with, or refused, by the c
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 from contextvars import ContextVar
@@ -99,6 +100,9 @@ class Pool(aiohttp.TCPConnector):
             raise aiohttp.ServerDisconnectedError
         opened = dialled.opened
         connection = await super().connect(req, traces, timeout)
+        while dialled.opened == opened and _spoke(connection):
+            connection.close()
+            connection = await super().connect(req, traces, timeout)
         dialled.fresh = dialled.opened > opened
         peer = connection.transport.get_extra_info("peername") if connection.transport else None
         address = str(peer[0]) if peer else ""
@@ -107,6 +111,16 @@ class Pool(aiohttp.TCPConnector):
             raise Unvetted(f"{address or 'an unknown peer'} answered, which was not vetted")
         dialled.address = address
         return connection
+
+
+def _spoke(connection: aiohttp.connector.Connection) -> bool:
+    """Whether a kept connection holds what nobody asked for: it would be taken for the answer to the next request."""
+    protocol, transport = connection.protocol, connection.transport
+    if protocol is None or transport is None or protocol.should_close:
+        return True
+    waiting = select.poll()
+    waiting.register(transport.get_extra_info("socket"), select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 class Transport:

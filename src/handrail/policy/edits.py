@@ -106,7 +106,11 @@ def _allow_rules(case: Case, against: Sequence[Finding]) -> Iterator[Edit]:
     for index in dict.fromkeys(finding.touch for finding in against if finding.source == "defaults"):
         touch = touches[index]
         target = exact_target(touch)
-        if target is not None:
+        if touch.doubt:  # no words cover what is not understood
+            rule = Rule(Decision.ALLOW, "rules.new", touch.kind.value)
+            toml = f'[[rules]]\neffect = "allow"\ntouch = {_text(touch.kind.value)}'
+            yield Edit(f"add a rule that allows every {touch.kind}, understood or not", "rules", toml, _with_rule(rule))
+        elif target is not None:
             rule = Rule(Decision.ALLOW, "rules.new", touch.kind.value, target)
             toml = f'[[rules]]\neffect = "allow"\ntouch = {_text(touch.kind.value)}\ntarget = {_text(target)}'
             yield Edit(f"add a rule that allows {touch.kind} of {target}", "rules", toml, _with_rule(rule))

@@ -26,6 +26,7 @@ def findings(world: World) -> Iterator[Finding]:
         where = world.origins.get("tools.disable", "")
         yield Finding("enablement", "enablement.disabled", DENY, f"{tool.name} is disabled", where)
     else:
-        why = f'{tool.name} is not enabled; an operator enables it with tools.enable = ["{tool.name}"]'
+        way = 'http.allowed_hosts = ["example.org"]' if tool.toolset == "http" else f'tools.enable = ["{tool.name}"]'
+        why = f"{tool.name} is not enabled; an operator enables it with {way}"
         where = world.origins.get("tools.enable", "")
         yield Finding("enablement", "enablement.not-enabled", DENY, why, where)

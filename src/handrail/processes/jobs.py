@@ -13,7 +13,7 @@ from handrail.errors import Code, Problem
 from handrail.ports import JobOutput, JobState, Program, Work
 from handrail.processes.host import Host
 from handrail.processes.pipes import Feeder, Reader, pipe
-from handrail.processes.planted import Guard
+from handrail.processes.planted import Guard, guarded
 from handrail.processes.ring import Ring
 from handrail.processes.running import DRAIN_SECONDS, FLOOD_BYTES, GRACE_SECONDS, Tree, look, to_its_end
 from handrail.processes.sink import Decoded, Hidden
@@ -99,7 +99,7 @@ class Jobs:
                 next_call={"tool": "job_stop", "args": {"job": running[0]}},
                 jobs=running,
             )
-        guard = Guard(self._host, work, await look(self._host))
+        guard = await guarded(self._host, work, await look(self._host))
         job = await self._started(work, program)
         self._jobs[job.name] = job
         job.task = asyncio.ensure_future(self._attend(job, work, guard))

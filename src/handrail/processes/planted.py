@@ -95,6 +95,13 @@ class Guard:
         return f"{made}; it was taken away again"
 
 
+async def guarded(host: Host, work: Work, before: Look) -> Guard:
+    """Remember what is protected before a program runs; a walk, where one is needed, is made in a thread."""
+    if before.trees is None:
+        return await asyncio.to_thread(Guard, host, work, before)
+    return Guard(host, work, before)
+
+
 def _paths(plan: Plan, *, every: bool = False) -> list[str]:
     """The protected paths there are; every one: also folders such as `.git` that only must stay where they are."""
     found = masks(plan)

@@ -16,7 +16,7 @@ from handrail.ports import Captured, Finished, Program, Work
 from handrail.processes.effects import Look
 from handrail.processes.host import Host
 from handrail.processes.pipes import PART, Feeder, Reader, pipe
-from handrail.processes.planted import Guard
+from handrail.processes.planted import Guard, guarded
 from handrail.processes.sink import Sink
 from handrail.processes.text import Room
 from handrail.sandbox.launching import Child, Ended
@@ -152,7 +152,7 @@ class Running:
     async def run(self) -> Finished:
         """Run it to its end; when cancelled, end its tree and tell what it changed first."""
         before = Look(()) if self._host.terms.review else await look(self._host)
-        guard = Guard(self._host, self._work, before)
+        guard = await guarded(self._host, self._work, before)
         began = time.monotonic()
         child = await self._streams.start(self._host, self._work, self._program)
         tree = Tree(child)

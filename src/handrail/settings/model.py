@@ -412,6 +412,11 @@ class Settings(Written):
 
     rules: tuple[RuleEntry, ...] = ()
 
+    @property
+    def enabled(self) -> frozenset[str]:
+        """Tools and toolsets that are offered beyond the low-risk ones; naming a host offers those that reach it."""
+        return frozenset(self.tools.enable) | ({"http"} if self.http.allowed_hosts else set())
+
 
 class Key(NamedTuple):
     """One setting, as reference pages and merging need it."""

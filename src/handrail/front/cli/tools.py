@@ -33,8 +33,8 @@ def _known(given: Mapping[str, Any]) -> Iterator[tuple[Tool, bool]]:
     from handrail.policy.world import ToolFacts
     from handrail.tools import builtin
 
-    settings = loaded(given).settings.tools
-    on, off = frozenset(settings.enable), frozenset(settings.disable)
+    settings = loaded(given).settings
+    on, off = settings.enabled, frozenset(settings.tools.disable)
     catalog = Catalog(lazy=builtin(), more=entry_point_tools)
     for name in catalog.names():
         try:

@@ -45,7 +45,7 @@ class _Page:
         self._quotes = 0
         self._pre: list[str] | None = None
         self._link: tuple[int, str] | None = None
-        self._row: list[str] | None = None
+        self._row: list[list[str]] | None = None  # cells, each of the blocks in it
         self._rows = 0
 
     def take(self, token: Token) -> None:
@@ -69,6 +69,7 @@ class _Page:
         """The whole page."""
         if self._pre is not None:
             self.end_pre()
+        self.end_row()
         self.end_block()
         # One blank line between blocks; items of a list and rows of a table follow at once.
         joined = "".join(f"\n{block}" if tight else f"\n\n{block}" for tight, block in self._blocks)
@@ -158,8 +159,10 @@ class _Page:
         lines = [_BLANKS.sub(" ", line).strip() for line in "".join(self._line).split("\n")]
         text, self._line = "\n".join(lines).strip(), []
         if self._row is not None:
+            if text and not self._row:  # no cell is open, and browsers show it all the same
+                self._row.append([])
             if text:
-                self._row[-1] = f"{self._row[-1]} {text}".strip()
+                self._row[-1].append(text)
             return
         if text:
             self._add(f"{prefix or self._prefix}{text}")
@@ -225,19 +228,17 @@ class _Page:
         self._row = []
 
     def cell(self) -> None:
-        if self._row is None:
-            self._row = []
-        elif self._row:
-            self.end_block()
-        self._line = []
-        self._row.append("")
+        self.end_block()
+        self._row = [] if self._row is None else self._row
+        self._row.append([])
 
     def end_row(self) -> None:
         if self._row is None:
             return
         if self._row:
             self.end_block()
-        cells, self._row = [cell.replace("\n", " ").replace("|", "\\|") for cell in self._row], None
+        cells = [" ".join(cell).replace("\n", " ").replace("|", "\\|") for cell in self._row]
+        self._row = None
         if any(cells):
             self._add(f"| {' | '.join(cells)} |", tight=self._rows > 0)
             if self._rows == 0:

@@ -166,7 +166,9 @@ class Page:
         page = text
         refs: tuple[Ref, ...] = ()
         if not whole:
-            page = secrets.excerpt(text[max(0, start - ask.AROUND) : start], text[start:end], text[end : end + ask.AROUND])
+            page = secrets.excerpt(
+                text[max(0, start - ask.AROUND) : start], text[start:end], text[end : end + ask.AROUND]
+            )
             net.keep(f"{self.name} {self.at.digest}", response)
             if net.spill_large and start == 0:
                 refs = (spill.put(await _aside(len(text), partial(secrets.text, text)), "http"),)
