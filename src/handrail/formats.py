@@ -23,13 +23,19 @@ class Asked:
 
 def openai(spec: Mapping[str, Json]) -> dict[str, Json]:
     """Describe a tool for OpenAI's chat completions and whoever speaks like them."""
-    described = {"name": spec["name"], "description": spec["description"], "parameters": spec["args_schema"]}
+    described = {"name": _name(spec), "description": spec["description"], "parameters": spec["args_schema"]}
     return {"type": "function", "function": described}
 
 
 def anthropic(spec: Mapping[str, Json]) -> dict[str, Json]:
     """Describe a tool for Anthropic's messages."""
-    return {"name": spec["name"], "description": spec["description"], "input_schema": spec["args_schema"]}
+    return {"name": _name(spec), "description": spec["description"], "input_schema": spec["args_schema"]}
+
+
+def _name(spec: Mapping[str, Json]) -> str:
+    """The name as such APIs take it: a dialect's slashes and dots are encoded."""
+    name: str = spec.get("function_name", spec["name"])
+    return name
 
 
 FORMATS: dict[str, Callable[[Mapping[str, Json]], dict[str, Json]]] = {"openai": openai, "anthropic": anthropic}

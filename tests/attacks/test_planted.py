@@ -125,6 +125,32 @@ async def test_a_hidden_file_is_not_read_by_moving_a_folder_above_it(work: Path,
     assert sorted(os.listdir(work)) == [".config", "conf"]
 
 
+async def test_a_root_for_reading_is_not_written_by_moving_a_folder_above_it(work: Path) -> None:
+    """Elsewhere beneath the workspace it would be like any other folder of it."""
+    (work / "vendor/lib").mkdir(parents=True)
+    (work / "vendor/lib/a").write_text("as it was")
+    (work / "move.py").write_text("import os; os.rename('vendor', 'v'); os.makedirs('vendor/lib')")
+    async with runtime(work, config={"workspace": {"read": [str(work / "vendor/lib")]}}) as opened:
+        await run(opened, "python3 move.py")
+        await run(opened, "echo changed > v/lib/a")
+    assert sorted(os.listdir(work)) == ["move.py", "vendor"]
+    assert (work / "vendor/lib/a").read_text() == "as it was"
+
+
+async def test_the_ledger_beneath_a_workspace_cannot_be_moved_into_reach(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who writes the ledger approves for himself."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(work / ".local/state"))
+    (work / "move.py").write_text("import os; os.rename('.local', 'x')")
+    async with runtime(work) as opened:
+        await run(opened, "python3 move.py")
+        found = await run(opened, "find . -name 'ledger*' -o -name events.jsonl")
+    assert sorted(os.listdir(work)) == [".local", "move.py"]
+    assert "ledger" not in found.content.partition("[exit code")[0]
+    assert list((work / ".local/state/handrail").glob("ledger*"))
+
+
 async def test_a_file_name_can_be_neither_a_second_line_nor_broken_text(work: Path) -> None:
     """What a program names a file is told so that it cannot pass for the runtime's own words."""
     (work / "names.py").write_text("open('a\\n[exit code 0]','w'); open(b'b\\xff','w'); open('c\\u202ed','w')")
@@ -143,6 +169,26 @@ async def test_a_review_refuses_names_that_no_tool_takes(work: Path) -> None:
     assert outcome.error is not None
     assert (outcome.error.code, os.listdir(work)) == ("POLICY_DENIED", ["names.py"])
     assert "b\\xff has signs in its name that no tool takes" in outcome.error.message
+
+
+async def test_a_review_does_not_show_one_path_and_write_another(work: Path) -> None:
+    """A folder in the stead of a link: below it, a path as shown would be one where the link still leads."""
+    (work / "src").mkdir()
+    (work / "build").symlink_to("src")
+    async with runtime(work, config={"exec": {"workspace": "review"}}) as opened:
+        outcome = await run(opened, "rm build; mkdir build; echo x > build/main.py")
+    assert outcome.error is not None
+    assert outcome.error.message.startswith("Nothing was kept: build is a link and would become a folder.")
+    assert (os.listdir(work / "src"), os.readlink(work / "build")) == ([], "src")
+
+
+async def test_a_review_shows_that_a_file_can_be_executed_now(work: Path) -> None:
+    """As much of a change as its text."""
+    (work / "old.sh").write_text("a\n")
+    async with runtime(work, config={"exec": {"workspace": "review"}}) as opened:
+        outcome = await run(opened, "echo b > old.sh; echo c > new.sh; echo d > plain; chmod 755 old.sh new.sh")
+    shown = [line for line in outcome.content.splitlines() if " mode " in line]
+    assert shown == ["create new.sh, mode 755", "replace old.sh, mode 755"]
 
 
 async def test_folders_made_and_swapped_by_a_job_lead_no_tool_into_hooks(repository: Path, scale: int) -> None:

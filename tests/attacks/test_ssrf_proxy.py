@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,3 +181,65 @@ async def _until(done: Any) -> None:
     async with asyncio.timeout(5):
         while not done():
             await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize(
+    "line", ["Host : evil.test", " Host: evil.test", "X: a\r\n\tb", "Ho\0st: x", "Host", "X: a\x01"]
+)
+async def test_headers_that_servers_read_in_different_ways_are_refused(line: str) -> None:
+    """What is not plain is not handed on."""
+    async with field() as found:
+        said = await found.say(f"GET http://good.test:{{g}}/ HTTP/1.1\r\nA: b\r\n{line}\r\n\r\n")
+        assert (said[:12], found.good.connections) == (b"HTTP/1.1 502", 0)
+
+
+async def test_a_judge_that_fails_refuses_and_is_on_record() -> None:
+    """An error is never a yes."""
+    async with field() as found:
+
+        def judge(_: Touch) -> None:
+            raise ZeroDivisionError
+
+        found.proxy.judge = judge
+        said = await found.say("GET http://good.test:{g}/ HTTP/1.1\r\n\r\n")
+        await _until(lambda: bool(found.records))
+    assert (said[:12], found.good.connections) == (b"HTTP/1.1 502", 0)
+    assert found.records[0]["problem"] == "INTERNAL: ZeroDivisionError"
+
+
+async def test_connections_in_all_are_bounded_and_so_is_what_is_recorded_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program cannot fill the journal."""
+    monkeypatch.setattr("handrail.net.proxy.MAX_IN_ALL", 3)
+    async with field() as found:
+        said = [b""] * 8
+        for at in range(8):
+            with suppress(ConnectionResetError):  # refused before it was read
+                said[at] = await found.say("GET http://good.test:{g}/ HTTP/1.1\r\n\r\n")
+        await _until(lambda: found.proxy.count == 8 and not found.proxy._tasks)
+    assert [b"fine" in text for text in said] == [True] * 3 + [False] * 5
+    assert ["problem" in record for record in found.records] == [False] * 3 + [True]
+    assert found.records[3]["problem"] == "RATE_LIMITED: More than 3 connections in all."
+
+
+async def test_one_side_may_be_silent_while_the_other_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long download goes on though the program has nothing more to say; silence of both ends it."""
+    monkeypatch.setattr("handrail.net.proxy.IDLE_SECONDS", 0.3)
+    async with field() as found:
+
+        async def slow(_: Asked, writer: asyncio.StreamWriter) -> None:
+            for _ in range(10):
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.sleep(0.08)
+            await asyncio.sleep(30)
+
+        found.good.answers["/slow"] = slow
+        reader, writer = await asyncio.open_connection("127.0.0.1", found.port)
+        writer.write(f"GET http://good.test:{found.good.port}/slow HTTP/1.1\r\n\r\n".encode())
+        async with asyncio.timeout(10):
+            assert await reader.read() == b"x" * 10
+        writer.close()
+        await _until(lambda: bool(found.records))
+    assert found.records[0]["problem"] == "TimeoutError"

@@ -28,7 +28,7 @@ def test_a_secret_with_a_sequence_within_is_hidden_in_the_stream(within: str) ->
 
 def test_a_coloured_secret_is_not_in_what_is_kept_of_a_stream(tmp_path: Path) -> None:
     """Where read_file would fetch it back."""
-    spill = FileSpill(tmp_path, REDACTOR)
+    spill = FileSpill(tmp_path)
     sink = Sink(REDACTOR, spill, "stdout", 4000)
     sink.feed(f"{SECRET[:5]}\x1b[31m{SECRET[5:]}\n\x1b[32mgreen\x1b[m\n".encode())
     captured = sink.captured(Room(50, 2000, 200), 0.5)

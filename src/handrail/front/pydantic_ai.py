@@ -55,7 +55,7 @@ class HandrailToolset(AbstractToolset[Any]):
             specs = [spec for spec in self.runtime.tools() if self.toolset in (None, spec["toolset"])]
             if not specs:
                 raise Misuse(f"no tool of the toolset {self.toolset!r} is enabled; see `handrail tools list`")
-            self._tools = {spec["name"]: self._tool(spec) for spec in specs}
+            self._tools = {tool.tool_def.name: tool for tool in map(self._tool, specs)}
         return self._tools
 
     async def call_tool(
@@ -74,7 +74,7 @@ class HandrailToolset(AbstractToolset[Any]):
 
     def _tool(self, spec: Mapping[str, Any]) -> ToolsetTool[Any]:
         definition = ToolDefinition(
-            name=spec["name"],
+            name=spec.get("function_name", spec["name"]),
             description=spec["description"],
             parameters_json_schema=spec["args_schema"],
             metadata={"risk": spec["risk"], "side_effects": spec["side_effects"], "toolset": spec["toolset"]},

@@ -128,4 +128,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0
+    try:
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0
+    except OverflowError:  # a number with hundreds of digits
+        return 0.0

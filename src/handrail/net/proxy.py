@@ -21,9 +21,9 @@ from handrail.urls import Url
 from handrail.words import Touch, TouchKind
 
 MAX_HEAD = 64 * 1024
-MAX_OPEN = 128
+MAX_OPEN, MAX_IN_ALL = 128, 10_000
 HEAD_SECONDS, DIAL_SECONDS, IDLE_SECONDS = 30.0, 15.0, 600.0
-CHUNK = 64 * 1024
+CHUNK, MAX_TOLD = 64 * 1024, 1000
 
 Judge = Callable[[Touch], None]  # raises the Problem that denies
 Record = Callable[[Mapping[str, Any]], None]  # told of each connection, when it has ended
@@ -50,7 +50,7 @@ class Tunnel:
         """The connection as an event tells it."""
         told: dict[str, Any] = {"host": self.host, "method": self.method, "address": self.address}
         told |= {"bytes_sent": self.sent, "bytes_received": self.received}
-        return told | ({"problem": self.problem} if self.problem else {})
+        return told | ({"problem": self.problem[:MAX_TOLD]} if self.problem else {})
 
 
 @dataclass(slots=True)
@@ -88,8 +88,9 @@ class Proxy:
         full = len(self._tasks) >= MAX_OPEN
         self._tasks.add(task)
         try:
-            if full:
-                raise Problem(Code.RATE_LIMITED, f"More than {MAX_OPEN} connections at once.")
+            if full or self.count > MAX_IN_ALL:
+                many = f"{MAX_OPEN} connections at once" if full else f"{MAX_IN_ALL} connections in all"
+                raise Problem(Code.RATE_LIMITED, f"More than {many}.")
             await self._serve(reader, writer, tunnel)
         except Problem as problem:
             tunnel.problem = f"{problem.code.value}: {problem.message}"
@@ -104,7 +105,8 @@ class Proxy:
         finally:
             self._tasks.discard(task)
             _drop(writer)
-            self.record(tunnel.told())
+            if self.count <= MAX_IN_ALL + 1:  # the last one says that there are no more
+                self.record(tunnel.told())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tunnel: Tunnel) -> None:
         async with asyncio.timeout(HEAD_SECONDS):
@@ -181,7 +183,7 @@ async def _relay(
     """Carry bytes both ways until both sides are done, or neither says anything for a long time."""
 
     async def carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter, name: str) -> None:
-        while data := await asyncio.wait_for(source.read(CHUNK), IDLE_SECONDS):
+        while data := await _heard(source, tunnel):
             setattr(tunnel, name, getattr(tunnel, name) + len(data))
             sink.write(data)
             await sink.drain()
@@ -190,6 +192,17 @@ async def _relay(
                 sink.write_eof()
 
     await asyncio.gather(carry(reader, back, "sent"), carry(there, writer, "received"))
+
+
+async def _heard(source: asyncio.StreamReader, tunnel: Tunnel) -> bytes:
+    """What one side says next; it may be silent for as long as the other one is not."""
+    while True:
+        before = tunnel.sent, tunnel.received
+        try:
+            return await asyncio.wait_for(source.read(CHUNK), IDLE_SECONDS)
+        except TimeoutError:
+            if before == (tunnel.sent, tunnel.received):
+                raise
 
 
 async def _refuse(writer: asyncio.StreamWriter, problem: Problem) -> None:

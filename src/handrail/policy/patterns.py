@@ -234,12 +234,13 @@ def host_matches(pattern: str, target: str, *, any_port: bool = False) -> bool:
     """
     name, port = _named_port(pattern) or (pattern, "")
     host, target_port = host_and_port(target)
-    name = _host(name)
+    every, name = name == "*", _host(name)
+    every = every or (any_port and name == "*")  # `*.` and the like: never an allowance, always a prohibition
     if port not in ("*", target_port) and not (port == "" and (any_port or target_port in ("80", "443"))):
         return False
     if target_port == "" and not any_port:  # where a call leads to must be known to be allowed
         return False
-    if name == "*":
+    if every:
         return True
     if name.startswith("*."):
         return host.endswith(name[1:]) and len(host) > len(name) - 1

@@ -29,6 +29,7 @@ class Made:
     before: bytes | None = None
     after: bytes | None = None
     mode: int | None = None  # of a file that is there afterwards
+    remode: bool = False  # the file can be executed now, or its mode is another one
 
     @property
     def shown(self) -> str:
@@ -71,7 +72,7 @@ class Layer:
             self._count()
             path = base + name
             if legible(name) != name:
-                raise _cannot(f"{legible(root.shown(path))} has signs in its name that no tool takes")
+                raise cannot(f"{legible(root.shown(path))} has signs in its name that no tool takes")
             seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
             kind = stat.S_IFMT(seen.st_mode)
             if kind == stat.S_IFCHR and seen.st_rdev == 0:
@@ -82,10 +83,12 @@ class Layer:
                 yield from self._file(root, fd, path, name, seen)
             else:
                 what = "a link" if kind == stat.S_IFLNK else "a device, pipe or socket"
-                raise _cannot(f"{root.shown(path)} would become {what}, which a review cannot keep")
+                raise cannot(f"{root.shown(path)} would become {what}, which a review cannot keep")
 
     def _folder(self, root: Root, fd: int, path: str, name: str) -> Iterator[Made]:
         below = self._lower_kind(root, path)
+        if below is PlaceKind.LINK:  # what is made in the folder would be judged, and made, where the link leads
+            raise cannot(f"{root.shown(path)} is a link and would become a folder")
         if below is not PlaceKind.DIRECTORY:
             if below is not PlaceKind.MISSING:
                 yield from self._gone(root, path)
@@ -106,11 +109,11 @@ class Layer:
         if below is PlaceKind.FILE:
             before, old_mode = self._lower(root, path)
             if before != after or old_mode != mode:
-                yield Made(root, path, "replace", before, after, mode)
+                yield Made(root, path, "replace", before, after, mode, old_mode != mode)
             return
         if below is not PlaceKind.MISSING:
             yield from self._gone(root, path)
-        yield Made(root, path, "create", None, after, mode)
+        yield Made(root, path, "create", None, after, mode, bool(mode & 0o111))
 
     def _gone(self, root: Root, path: str) -> Iterator[Made]:
         kind = self._lower_kind(root, path)
@@ -122,7 +125,7 @@ class Layer:
         elif kind is PlaceKind.LINK:
             yield Made(root, path, "delete")
         elif kind is not PlaceKind.MISSING:
-            raise _cannot(f"{root.shown(path)} is no file and would be removed")
+            raise cannot(f"{root.shown(path)} is no file and would be removed")
 
     def _gone_below(self, root: Root, base: str, kept: set[str]) -> Iterator[Made]:
         try:
@@ -161,7 +164,7 @@ class Layer:
     def _read(self, fd: int) -> bytes:
         self._bytes -= os.fstat(fd).st_size
         if self._bytes < 0:
-            raise _cannot(f"the changed files have more than {MOST_BYTES} bytes together")
+            raise cannot(f"the changed files have more than {MOST_BYTES} bytes together")
         parts = []
         while part := os.read(fd, _PART):
             parts.append(part)
@@ -170,7 +173,7 @@ class Layer:
     def _count(self) -> None:
         self._entries -= 1
         if self._entries < 0:
-            raise _cannot(f"more than {MOST_ENTRIES} things changed")
+            raise cannot(f"more than {MOST_ENTRIES} things changed")
 
 
 def _opaque(fd: int) -> bool:
@@ -180,7 +183,7 @@ def _opaque(fd: int) -> bool:
         return False
 
 
-def _cannot(why: str) -> Problem:
+def cannot(why: str) -> Problem:
     return Problem(
         Code.POLICY_DENIED,
         f'Nothing was kept: {why}. `exec.workspace = "direct"` lets programs change the workspace itself.',

@@ -10,7 +10,7 @@ from handrail.errors import Code, Problem
 from handrail.output.bound import Bounds, bound
 from handrail.ports import Work
 from handrail.processes.host import Host
-from handrail.processes.layer import Layer, Made, fingerprint, sha256
+from handrail.processes.layer import Layer, Made, cannot, fingerprint, sha256
 from handrail.sandbox.launching import Child
 from handrail.tools.fs._changes import FileChange, carry_out
 from handrail.tools.fs._diff import diff_texts
@@ -33,11 +33,11 @@ class Review:
             return (), ""
         diff = await asyncio.to_thread(self._diff, changes)
         try:
-            placed = await self._judged(changes, diff)
+            places = _where(changes, await self._judged(changes, diff))
         except Problem as problem:
             problem.details.setdefault("diff", diff)
             raise
-        await self._apply(changes, {touch.target: touch.place for touch in placed if touch.place is not None})
+        await self._apply(changes, places)
         return tuple(dict.fromkeys(made.shown for made in changes)), diff
 
     def _upper(self, child: Child) -> dict[Root, str]:
@@ -66,7 +66,9 @@ class Review:
             return f"{made.op} {made.shown}: no text or too large to show, {sizes}, sha256 {sha256(made.after)}\n"
         if made.before == made.after:
             return f"{made.op} {made.shown}{'' if made.mode is None else f', mode {made.mode:o}'}\n"
-        return diff_texts(before, after, made.shown, self._host.redactor, limits) or f"{made.op} {made.shown}, empty\n"
+        mode = f"{made.op} {made.shown}, mode {made.mode:o}\n" if made.remode else ""
+        text = diff_texts(before, after, made.shown, self._host.redactor, limits)
+        return f"{mode}{text}" or f"{made.op} {made.shown}, empty\n"
 
     async def _apply(self, changes: Sequence[Made], places: dict[str, Place]) -> None:
         """Make every change through the call's workspace, with pre-images; all of them, or none."""
@@ -96,6 +98,16 @@ class Review:
                 os.fchmod(fd, mode)
         finally:
             os.close(fd)
+
+
+def _where(changes: Sequence[Made], placed: Sequence[Touch]) -> dict[str, Place]:
+    """The places of all changes; each must be the one that was shown, with no link on the way to another."""
+    places = {touch.target: touch.place for touch in placed if touch.place is not None}
+    for made in changes:
+        place = places.get(made.shown)
+        if place is None or (place.root, place.path) != (made.root, made.path):
+            raise cannot(f"{made.shown} leads elsewhere by a link")
+    return places
 
 
 def _touch(made: Made) -> Touch:

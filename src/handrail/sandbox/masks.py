@@ -44,6 +44,7 @@ def masks(plan: Plan) -> Masks:
         room = MAX_ENTRIES
         for root in roots_of(plan):
             room = _look_below(root, plan, found, room)
+    _pin_roots(plan, found)
     ordered = sorted(found.items(), key=lambda item: (item[0].count("/"), item[0]))
     return Masks(
         tuple((path, how) for path, how in ordered if how != LINK),
@@ -131,6 +132,22 @@ def _pin_above(above: str, path: str, found: dict[str, str]) -> None:
     parts = path.split("/")
     for count in range(1, len(parts)):
         found.setdefault(f"{above}/{'/'.join(parts[:count])}", PIN)
+
+
+def _pin_roots(plan: Plan, found: dict[str, str]) -> None:
+    """Moved with a folder above it, a root that is only read would be written by another name."""
+    for outer in plan.write:
+        for inner in (*plan.read, *plan.write):
+            if inner.startswith(f"{outer}/") and not any(_is_hidden(inner, path) for path in _hides(found)):
+                _pin_above(outer, inner[len(outer) + 1 :], found)
+
+
+def _hides(found: dict[str, str]) -> list[str]:
+    return [path for path, how in found.items() if how == HIDE]
+
+
+def _is_hidden(path: str, by: str) -> bool:
+    return f"{path}/".startswith(f"{by}/")
 
 
 def _heads(locked: tuple[Exclusion, ...], root: Root) -> frozenset[str]:
