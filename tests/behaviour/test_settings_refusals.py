@@ -14,6 +14,21 @@ from settings_place import Place
 A_HOST = 'a host such as "api.example.org", "*.example.org" or "10.0.0.7:8080"'
 TOUCHES = ", ".join([*TouchKind, "fs.*", "proc.*", "net.*", "git.*", "memory.*", "tool.*"])
 
+SECTIONS = [
+    "workspace",
+    "tools",
+    "exec",
+    "http",
+    "skills",
+    "memory",
+    "search",
+    "approvals",
+    "mcp",
+    "limits",
+    "undo",
+    "redaction",
+]
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
@@ -29,7 +44,7 @@ def place(tmp_path: Path) -> Place:
         ("[tool]\nenabled = []\n", "1: tool: no such key; did you mean `tools`?"),
         (
             "\n[zzz]\n",
-            "2: zzz: no such key; the sections are workspace, tools, exec, http, skills, memory, search, approvals, mcp, limits, undo, redaction",
+            f"2: zzz: no such key; the sections are {', '.join(SECTIONS)}",
         ),
         (
             'mode = "headles"\n',
