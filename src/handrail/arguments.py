@@ -165,7 +165,8 @@ class Shape:
             if problem["expected"] == "no such argument":
                 inside, _, wrong = problem["field"].rpartition(".")
                 names = _names_inside(self.args_schema(), inside) if inside else self._names
-                near = nearest(wrong, names, 1, 0.6) or _aliased(wrong, names)
+                lacking = [p["field"] for p in problems if p["expected"] == "it is required"]
+                near = nearest(wrong, lacking, 1, 0.5) or nearest(wrong, names, 1, 0.6) or _aliased(wrong, names)
                 problem["expected"] = f"one of {', '.join(names)}" if not near else f"did you mean {near[0]}?"
         renamed = self._renamed(args) or self._wrapped(args)
         text = "; ".join(f"`{p['field']}`: {p['expected']}, got {p['got']}" for p in problems[:5])

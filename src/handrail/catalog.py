@@ -212,6 +212,7 @@ def _declared(
         raise Misuse(f"tool {name}: write it as `async def`")
     parameters, targets, injected, result = _signature(name, function)
     kinds = _permissions(name, targets, touches, permissions, pure)
+    _check_programs(name, function, injected, kinds)
     changes = not kinds or any(changes_world(Touch(kind, "", unsafe=True)) for kind in kinds)
     return {
         "name": name,
@@ -290,6 +291,18 @@ def _permissions(
     return tuple(sorted(kinds))
 
 
+def _check_programs(
+    name: str, function: Function, injected: Iterable[tuple[str, type]], kinds: tuple[TouchKind, ...]
+) -> None:
+    """Refuse a tool that could start programs which policy is never told of; ours that only look after jobs may."""
+    starts = any(port.__name__ == "Processes" for _, port in injected)
+    if starts and TouchKind.PROC_EXEC not in kinds and not function.__module__.startswith("handrail.tools.exec."):
+        raise Misuse(
+            f"tool {name}: it takes Processes, so it must say what it runs: an argument of type Runs, or `touches` "
+            'that state it and permissions=("proc.exec",)'
+        )
+
+
 def _known(words: type[E], word: str) -> E:
     """Read one of our words as a program writes it."""
     try:
@@ -350,7 +363,7 @@ class Catalog:
             self._look_for_more()
         load = self._lazy.get(name) if isinstance(name, str) else None
         if load is None:
-            near = nearest(str(name), self.names(), 3, 0.4)
+            near = [item for item in nearest(str(name), self.names(), 3, 0.4) if self._is_offered(item)]
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise Problem(Code.UNKNOWN_TOOL, f"There is no tool {name!r}.{hint}", near=near)
         found = load()
@@ -358,6 +371,12 @@ class Catalog:
             raise Misuse(f"what is registered as {name!r} is not a tool of that name: {found!r}")
         self._tools[name] = found
         return found
+
+    def _is_offered(self, name: str) -> bool:
+        try:
+            return self.get(name).offered
+        except Exception:  # noqa: BLE001  another package's tool that cannot be loaded is no help
+            return False
 
     def _look_for_more(self) -> None:
         more, self._more = self._more, None

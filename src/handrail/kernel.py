@@ -193,14 +193,14 @@ class Kernel:
 
     async def _run_files(self, step: Step) -> dict[str, str]:
         """What stands in the files that the call's commands would run."""
-        prints = {}
+        prints: dict[str, str] = {}
         for path in scripts.run_by(step.touches):
             try:
                 place = self._files.resolve(path)
             except Problem:
                 continue  # no path beneath a root: nothing that a tool could have changed since
             if place.kind is PlaceKind.FILE:
-                large = place.size > scripts.MOST_BYTES
+                large = place.size > scripts.MOST_BYTES or len(prints) >= scripts.MOST_FILES
                 prints[place.absolute] = scripts.mark(place) if large else await self._files.fingerprint(place)
         return prints
 

@@ -176,7 +176,7 @@ async def test_lookups_that_hang_keep_no_other_work_waiting(monkeypatch: pytest.
     import threading
 
     free = threading.Event()
-    monkeypatch.setattr(gate.socket, "getaddrinfo", lambda *_, **__: free.wait(20) and [])
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: free.wait(20) and [])
     lookups = [asyncio.ensure_future(gate.system_resolver(f"n{at}.test", 80)) for at in range(40)]
     try:
         await asyncio.sleep(0)
@@ -195,7 +195,7 @@ async def test_a_failure_nobody_foresaw_does_not_block_a_host_that_is_tried_agai
             url = {"url": server.url("/", "a.test")}
             network = runtime.parts.outside.network
             network.hosts.ended(f"a.test:{server.port}", False, network.clock.monotonic() - 2)
-            known, network.credentials.header = network.credentials.header, _unforeseen  # type: ignore[method-assign]
+            known, network.credentials.header = network.credentials.header, _unforeseen  # type: ignore[method-assign, assignment]
             first = await runtime.call("http_head", url)
             network.credentials.header = known  # type: ignore[method-assign]
             second = await runtime.call("http_fetch", url)

@@ -96,6 +96,19 @@ async def test_what_a_job_plants_is_taken_away_when_it_ends(repository: Path, en
     assert left(repository) == [".vscode"]
 
 
+async def test_what_a_job_plants_does_not_stay_while_it_runs(repository: Path) -> None:
+    """A job may run for days; whoever uses the repository meanwhile is not to run its hooks."""
+    async with runtime(repository) as opened:
+        await run(opened, "python3 plant.py; sleep 600", background=True)
+        text = ""
+        for _ in range(20):
+            text += (await opened.call("job_read", {"job": "job-1", "wait_seconds": 1})).content
+            if text.count("it was taken away again") == 3:
+                break
+        assert (left(repository), text.count("look at it before")) == ([".vscode"], 1)
+        assert "job-1 is running" in (await opened.call("job_list", {})).content
+
+
 async def test_a_repository_that_a_program_makes_is_told_and_works(work: Path) -> None:
     """Its hooks and config are its own: nothing is taken away."""
     line = "git init -q new && cd new && git -c user.name=a -c user.email=b commit -q --allow-empty -m x && git log -1"
@@ -123,6 +136,24 @@ async def test_a_hidden_file_is_not_read_by_moving_a_folder_above_it(work: Path,
         read = await run(opened, "cat conf*/*/a cfg/gcloud/a .config/gcloud/a; true")
     assert "hidden-content" not in read.content
     assert sorted(os.listdir(work)) == [".config", "conf"]
+
+
+async def test_a_job_that_moves_folders_hides_no_secret_from_the_next_program_s_masks(work: Path, scale: int) -> None:
+    """What must be masked is found by a walk; a folder moved in that moment would be missed."""
+    (work / "sub").mkdir()
+    (work / "sub/.env").write_text("hidden-content")
+    (work / "move.py").write_text(
+        "import os\n"
+        "while True:\n"
+        "    for pair in (('sub', 'zz'), ('zz', 'sub')):\n"
+        "        try: os.rename(*pair)\n"
+        "        except OSError: pass\n"
+    )
+    async with runtime(work) as opened:
+        await run(opened, "python3 move.py", background=True)
+        read = [await run(opened, f"cat sub/.env zz/.env; echo {number}") for number in range(40 * scale)]
+    assert [outcome.content for outcome in read if "hidden-content" in outcome.content] == []
+    assert any(outcome.error is None for outcome in read)
 
 
 async def test_a_root_for_reading_is_not_written_by_moving_a_folder_above_it(work: Path) -> None:

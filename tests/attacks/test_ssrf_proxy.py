@@ -229,7 +229,7 @@ async def test_one_side_may_be_silent_while_the_other_is_not(monkeypatch: pytest
     async with field() as found:
 
         async def slow(_: Asked, writer: asyncio.StreamWriter) -> None:
-            for _ in range(10):
+            for _n in range(10):
                 writer.write(b"x")
                 await writer.drain()
                 await asyncio.sleep(0.08)

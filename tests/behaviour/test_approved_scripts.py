@@ -33,6 +33,7 @@ def headless(work: Path) -> Runtime:
         ("sh tool", "tool"),
         ("env X=1 ./tool", "tool"),
         ("cd sub && ./tool", "sub/tool"),
+        ("cd sub && cd deep && ./tool", "sub/deep/tool"),
         ("python3 sub/tool.py", "sub/tool.py"),
         ("pytest tool.py", "tool.py"),
         ("make", "Makefile"),
@@ -42,7 +43,7 @@ def headless(work: Path) -> Runtime:
 async def test_a_script_that_changed_since_its_approval_does_not_run(work: Path, command: str, file: str) -> None:
     """What a person approved is what stood in the file then; put back, it is approved again."""
     place = work / file
-    place.parent.mkdir(exist_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text("#!/bin/sh\n")
     place.chmod(0o755)
     async with headless(work) as opened:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,20 @@ from handrail.front.mcp.install import CLIENTS
 
 ENTRY = {"command": "handrail", "args": ["mcp"]}
 SHARED = {"claude-code": ".mcp.json", "cursor": ".cursor/mcp.json", "gemini-cli": ".gemini/settings.json"}
+
+
+@pytest.fixture(autouse=True)
+def on_the_path(cli: Cli) -> None:
+    """The program is found by its name, as after an ordinary installation."""
+    cli.env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{cli.env['PATH']}"
+
+
+def test_a_program_that_is_not_on_the_path_is_named_by_its_place(cli: Cli) -> None:
+    """Else the client could not start it, whoever shares the file."""
+    cli.env["PATH"] = "/nowhere"
+    assert cli("mcp", "install", "claude-code", "--yes").code == 0
+    entry = json.loads((cli.work / ".mcp.json").read_text())["mcpServers"]["handrail"]
+    assert entry == {**ENTRY, "command": str(Path(sys.executable).with_name("handrail"))}
 
 
 @pytest.mark.parametrize("client", CLIENTS)

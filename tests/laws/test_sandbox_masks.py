@@ -60,8 +60,8 @@ def test_hiding_wins_over_locking_and_goes_on_inside_what_is_locked(tmp_path: Pa
     made(tmp_path, ".git/hooks/.ssh/key", ".SSH/x", "deep/er/.netrc")
     plan = planned(tmp_path, excluded=(".ssh", ".netrc"))
     assert found(tmp_path, plan) == [
-        (".SSH", "hide"), (".git", "pin"), (".git/hooks", "lock"), (".git/hooks/.ssh", "hide"),
-        ("deep/er/.netrc", "hide"),
+        (".SSH", "hide"), (".git", "pin"), ("deep", "pin"), (".git/hooks", "lock"), ("deep/er", "pin"),
+        (".git/hooks/.ssh", "hide"), ("deep/er/.netrc", "hide"),
     ]  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def test_an_exception_is_left_visible(tmp_path: Path) -> None:
     made(tmp_path, ".env", ".env.example", "sub/.env.local")
     hidden = (Exclusion(".env*", "test", except_for=(".env.example",)),)
     plan = Plan(read=(), write=(str(tmp_path),), excluded=hidden)
-    assert found(tmp_path, plan) == [(".env", "hide"), ("sub/.env.local", "hide")]
+    assert found(tmp_path, plan) == [(".env", "hide"), ("sub", "pin"), ("sub/.env.local", "hide")]
 
 
 def test_links_are_never_followed_and_never_mounted_on(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_what_was_seen_counts_only_while_the_folder_stays_as_it_was(
         (tmp_path / "a/b/.netrc").unlink(missing_ok=True)
         made(tmp_path, "a/b/.netrc")
     os.utime(tmp_path / "a/b", ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert found(tmp_path, plan) == [("a/b/.netrc", "hide")]
+    assert found(tmp_path, plan) == [("a", "pin"), ("a/b", "pin"), ("a/b/.netrc", "hide")]
 
 
 def test_a_folder_that_changed_just_now_is_looked_at_again(tmp_path: Path) -> None:
@@ -141,11 +141,18 @@ def test_nothing_to_protect_needs_no_look(tmp_path: Path, monkeypatch: pytest.Mo
     assert masks(Plan(read=(), write=(str(tmp_path),))).paths == ()
 
 
-def test_folders_above_what_a_path_hides_are_pinned_and_above_what_a_name_hides_are_not(tmp_path: Path) -> None:
-    """Moved to another folder, a file that a path hides would be read; one that its name hides stays hidden."""
+def test_folders_above_what_is_hidden_are_pinned(tmp_path: Path) -> None:
+    """Moved, a file that a path hides would be read, and any would be missed by a walk in that moment."""
     made(tmp_path, "conf/secrets/a", ".config/gcloud/key", "sub/deep/.env")
     plan = planned(tmp_path, excluded=("/conf/secrets/**", ".config/gcloud", ".env*"), locked=())
     assert found(tmp_path, plan) == [
-        (".config", "pin"), ("conf", "pin"), (".config/gcloud", "hide"), ("conf/secrets", "hide"),
-        ("sub/deep/.env", "hide"),
+        (".config", "pin"), ("conf", "pin"), ("sub", "pin"), (".config/gcloud", "hide"), ("conf/secrets", "hide"),
+        ("sub/deep", "pin"), ("sub/deep/.env", "hide"),
     ]  # fmt: skip
+
+
+def test_folders_above_a_root_in_a_root_are_pinned(tmp_path: Path) -> None:
+    """Moved with them, a root that is only read would be one for writing."""
+    made(tmp_path, "a/b/read/")
+    plan = Plan(read=(f"{tmp_path}/a/b/read",), write=(str(tmp_path),))
+    assert found(tmp_path, plan) == [("a", "pin"), ("a/b", "pin")]

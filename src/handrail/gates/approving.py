@@ -43,10 +43,21 @@ class Approving:
             raise denial(step)
         step.waited = True
         step.digest = await self._digest(step)
-        if step.call.approval is not None:
-            step.grant = self._named(step, step.call.approval)
-        else:
-            step.grant = self._on_record(step) or await self._request(step)
+        approval = step.call.approval
+        if approval is None:
+            step.grant = self._on_record(step)
+        if step.grant is None:
+            step.effects = step.grant = self._of_effects(step)
+        if step.grant is None:
+            step.grant = await self._request(step) if approval is None else self._named(step, approval)
+
+    def _of_effects(self, step: Step) -> Grant | None:
+        """The approval of what this call changed before: it covers running it again, named or where nobody is asked."""
+        approval, parts = step.call.approval, self._parts
+        if approval is None and getattr(parts.approver, "asks", True):
+            return None
+        grant = parts.ledger.reviewed(step.digest, parts.clock.now())
+        return grant if grant is not None and approval in (None, grant.request) else None
 
     async def consume(self, step: Step) -> None:
         """Spend the grant if what would run now is what was approved; else refuse."""
@@ -58,7 +69,12 @@ class Approving:
                 "Repeat the call to ask for that.",
             )
         step.digest = await self._digest(step)
-        self._spend(step, grant)
+        if grant is step.effects:
+            # What it would change must still be what was approved, or is asked for anew: see `review`.
+            now = self._parts.clock.now()
+            self._take(step, grant, fits=self._parts.ledger.reviewed(step.digest, now) == grant)
+        else:
+            self._spend(step, grant)
 
     async def review(self, step: Step, touches: Sequence[Touch], diff: str, bound_to: Any) -> tuple[Touch, ...]:
         """Judge what programs of a call changed before it is kept; asked for with its diff, and spent at once."""
@@ -71,20 +87,29 @@ class Approving:
             call = (after.tool.name, after.tool.version, orjson.loads(step.args_json))
             parts = self._parts
             after.digest = asking.digest_of("handrail-review-1", *call, bound_to, parts.policy_digest, parts.workspace)
-            left = None if step.timer is None else pause(step)  # a person's time is not the program's
-            try:
-                after.grant = self._on_record(after) or await self._request(after)
-            finally:
-                if left is not None:
-                    arm(step, left)
-            self._spend(after, after.grant)
-            step.grant = after.grant
+            if step.effects is None or step.effects.digest != after.digest:
+                await self._asked_after(step, after)
             # As before a tool acts: nothing is kept without its approval on record.
             await parts.journal.durable()
         return placed
 
+    async def _asked_after(self, step: Step, after: Step) -> None:
+        """Ask for effects and spend the answer; a person's time is not the program's."""
+        after.reviews = step.digest or await self._digest(step)
+        left = None if step.timer is None else pause(step)
+        try:
+            after.grant = self._on_record(after) or await self._request(after)
+        finally:
+            if left is not None:
+                arm(step, left)
+        self._spend(after, after.grant)
+        step.grant = after.grant
+
     def _spend(self, step: Step, grant: Grant) -> None:
         fits = decide(step.touches, self._world(step, (grant,))).decision is Decision.ALLOW
+        self._take(step, grant, fits=fits)
+
+    def _take(self, step: Step, grant: Grant, *, fits: bool) -> None:
         if not fits or not self._parts.ledger.use(grant, self._parts.clock.now()):
             raise Problem(
                 Code.APPROVAL_DENIED,
@@ -199,6 +224,7 @@ class Approving:
             max_scope=verdict.scope,
             touches=asking.targets(step.touches),
             diff=await self._preview(step),
+            reviews=step.reviews,
         )
 
     async def _preview(self, step: Step) -> str:

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 
 from handrail.words import Place, Touch, TouchKind
 
-MOST_FILES = 256
-MOST_BYTES = 8 * 1024 * 1024  # of a file that is hashed; of a larger one its size and dates count
+MOST_FILES = 64  # that are hashed; of others, as of large ones, size and dates count
+MOST_BYTES = 8 * 1024 * 1024
 _ENDINGS = (
     ".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".awk", ".sed", ".mk",
 )  # fmt: skip
 _READERS = re.compile(r"(?:ba|da|z|k|)sh|source|\.|python[0-9.]*|node|deno|bun|ruby|perl|php|lua|[gmn]?awk")
+_MOST_FOLDERS = 8
 _PACKAGE = ("package.json",)
 _UNNAMED = {  # what a command runs from the folder it stands in without being told
     "make": ("GNUmakefile", "makefile", "Makefile"),
@@ -26,13 +27,15 @@ _UNNAMED = {  # what a command runs from the folder it stands in without being t
 
 
 def run_by(touches: Sequence[Touch]) -> list[str]:
-    """Paths that may be files which the commands run, as the call would name them; the first of many."""
+    """Paths that may be files which the commands run, as the call would name them."""
     commands = [touch.words for touch in touches if touch.kind is TouchKind.PROC_EXEC and touch.skill is None]
-    start = next((touch.target for touch in touches if touch.kind is TouchKind.FS_READ), ".")
-    moved = [words[1] for words in commands if len(words) == 2 and words[0] == "cd"]
-    folders = dict.fromkeys((start, *(posixpath.join(start, folder) for folder in moved)))
+    here = next((touch.target for touch in touches if touch.kind is TouchKind.FS_READ), ".")
+    folders = {here: None}
+    for words in commands:
+        if len(words) == 2 and words[0] == "cd" and len(folders) < _MOST_FOLDERS:
+            folders |= dict.fromkeys(posixpath.join(folder, words[1]) for folder in list(folders))
     named = dict.fromkeys(name for words in commands for name in _names(words))
-    return list(dict.fromkeys(posixpath.join(folder, name) for name in named for folder in folders))[:MOST_FILES]
+    return list(dict.fromkeys(posixpath.join(folder, name) for name in named for folder in folders))
 
 
 def _names(words: Sequence[str]) -> Iterator[str]:
@@ -47,5 +50,5 @@ def _names(words: Sequence[str]) -> Iterator[str]:
 
 
 def mark(place: Place) -> str:
-    """What counts of a file that is too large to be hashed."""
+    """What counts of a file that is not hashed."""
     return f"{place.size}:{place.mtime_ns}:{place.inode}"

@@ -72,6 +72,8 @@ class Step:
     timer: asyncio.TimerHandle | None = None
     expired: bool = False
     held: frozenset[str] = frozenset()
+    effects: Grant | None = None  # the approval of effects that this call had before, which covers running it again
+    reviews: str = ""  # digest of the call whose effects are asked for
     diff: str | None = None  # what a person is shown of changes that were found by running
 
     @property

@@ -35,6 +35,7 @@ class Request:
     touches: tuple[tuple[str, str], ...] = ()
     diff: str = ""  # what would change in files, redacted
     replay: Mapping[str, Any] | None = None  # {"command": …, "request": …}
+    reviews: str = ""  # digest of the call whose effects, found by running it, are asked for
 
     def to_dict(self) -> dict[str, Any]:
         """Give the request as plain JSON values: what `details` of APPROVAL_REQUIRED and the ledger hold."""
@@ -58,6 +59,7 @@ class Request:
             "touches": [list(pair) for pair in self.touches],
             "diff": self.diff,
             "replay": None if self.replay is None else dict(self.replay),
+            "reviews": self.reviews,
         }
 
 
@@ -125,6 +127,9 @@ class Ledger(Protocol):
 
     def granted(self, digest: str, now: float) -> Grant | None:
         """The unused grant for exactly this call, whatever its scope."""
+
+    def reviewed(self, digest: str, now: float) -> Grant | None:
+        """The unused grant for effects of exactly this call: whoever gave it saw the call, too."""
 
     def grants(self, run_id: str, now: float, workspace: str = "") -> tuple[Grant, ...]:
         """Grants of wider scope in force: those of the run, and those of the session in this workspace.

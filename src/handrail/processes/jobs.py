@@ -21,6 +21,7 @@ from handrail.sandbox.launching import Child, Ended
 
 IDLE_SECONDS = 0.2  # after this what has no line end yet is shown, too: a prompt waits for an answer
 INPUT_SECONDS = 10.0  # that a job may take to read what it is sent
+GUARD_SECONDS = 1.0  # between two looks for what a job may not make
 _ENDED_KEPT = 64  # ended jobs that can still be read
 
 
@@ -41,11 +42,13 @@ class Output:
         """Show what has no line end yet; what comes later is still redacted together with it."""
         self.ring.write(self._secrets.flush())
 
-    def finish(self, notices: Sequence[str] = ()) -> None:
-        """Take the end, and what is to be said of the job."""
+    def finish(self) -> None:
+        """Take the end."""
         self.ring.write(self._secrets.feed(self._decoded.feed(b"", final=True)) + self._secrets.finish())
-        for notice in notices:
-            self.ring.write(f"\n[{notice}]\n")
+
+    def say(self, notices: Sequence[str]) -> None:
+        """Add what the runtime has to say of the job."""
+        self.ring.write("".join(f"\n[{notice}]\n" for notice in notices))
 
 
 @dataclass(slots=True)
@@ -170,18 +173,33 @@ class Jobs:
         async with contextlib.AsyncExitStack() as stack:
             if job.child.listener is not None and self._host.serve is not None:
                 await stack.enter_async_context(self._host.serve(job.child.listener, work))
-            watching = asyncio.ensure_future(self._flooded(job))
+            watching = (asyncio.ensure_future(self._flooded(job)), asyncio.ensure_future(self._guarded(job, guard)))
             try:
                 ended = await asyncio.shield(job.tree.ended)
             finally:
-                watching.cancel()
+                for watch in watching:
+                    watch.cancel()
+                await asyncio.wait(watching)
             if not job.reader.ended.done():
                 await asyncio.wait((job.reader.ended,), timeout=DRAIN_SECONDS)
             job.feeder.close()
             await job.reader.stop()
-            job.output.finish(await guard.after())
+            job.output.finish()
+            job.output.say(await guard.after())
             job.ended = ended
             job.news.set()
+
+    async def _guarded(self, job: Job, guard: Guard) -> None:
+        """Look now and then for what the job may not make: a job may run for days, and others use what it makes."""
+        loop = asyncio.get_running_loop()
+        pause = GUARD_SECONDS
+        while True:
+            await asyncio.sleep(pause)
+            began = loop.time()
+            if notices := await guard.after():
+                job.output.say(notices)
+                job.news.set()
+            pause = max(GUARD_SECONDS, 50 * (loop.time() - began))
 
     async def _flooded(self, job: Job) -> None:
         await job.flooded.wait()

@@ -46,9 +46,10 @@ class Guard:
         self._plan = host.plan(Verdict(Decision.ALLOW, (), tuple(work.excluded), tuple(work.locked)))
         self._watched = [root for root in host.roots if root.writable]
         self._known = frozenset(_paths(self._plan, every=True)) if before.trees is None else frozenset()
+        self._told: set[Planted] = set()  # and left where it is
 
     async def after(self) -> list[str]:
-        """Take away what nobody may make, and tell all else that would have been asked for or denied."""
+        """Take away what nobody may make, and tell, once, all else that would have been asked for or denied."""
         try:
             found = await asyncio.to_thread(self._new)
         except Problem as problem:
@@ -66,8 +67,9 @@ class Guard:
             if not root.writable or ".git/objects/" in path or self._was_there(root, path):
                 continue
             rule = self._rule(root, path)
-            if rule != _OWN:
-                found.append(Planted(root, path, rule, self._was_there(root, posixpath.dirname(path))))
+            planted = Planted(root, path, rule, self._was_there(root, posixpath.dirname(path)))
+            if rule != _OWN and planted not in self._told:
+                found.append(planted)
         return found
 
     def _rule(self, root: Root, path: str) -> str:
@@ -87,6 +89,7 @@ class Guard:
     async def _dealt_with(self, planted: Planted) -> str:
         made = f"the program made {planted.shown}, which no tool may do unasked ({planted.rule})"
         if planted.rule not in _NEVER or not planted.ready:
+            self._told.add(planted)
             return f"{made}; look at it before you use it"
         try:
             await self._work.files.delete(Place(planted.root, planted.path, PlaceKind.OTHER), recursive=True)

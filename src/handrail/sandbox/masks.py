@@ -75,7 +75,7 @@ def _look_below(root: Root, plan: Plan, found: dict[str, str], room: int) -> int
         judged = {name: _judged(name, kind, start + name, rules, held) for name, kind in look.suspects}
         for name, how in judged.items():
             if how is not None:
-                _add(above, start + name, how, found, by_name=how == HIDE and rules.hidden(name, name))
+                _add(above, start + name, how, found)
         waiting += [
             (start + name, held or judged.get(name) == LOCK) for name in look.folders if judged.get(name) != HIDE
         ]
@@ -94,10 +94,9 @@ def _looked(above: str, folder: str, rules: _Rules, found: dict[str, str]) -> Lo
         return None
 
 
-def _add(above: str, path: str, how: str, found: dict[str, str], *, by_name: bool) -> None:
+def _add(above: str, path: str, how: str, found: dict[str, str]) -> None:
     whole = f"{above}/{path}"
-    # What is hidden by its name alone stays hidden wherever a folder above it is moved.
-    if how == LOCK or (how == HIDE and not by_name):
+    if how in (LOCK, HIDE):
         _pin_above(above, path, found)
     if _STRENGTH[how] >= _STRENGTH.get(found.get(whole, PIN), 0):
         found[whole] = how
@@ -128,7 +127,11 @@ def _rules(excluded: tuple[Exclusion, ...], locked: tuple[Exclusion, ...], root:
 
 
 def _pin_above(above: str, path: str, found: dict[str, str]) -> None:
-    """A folder above what is protected must not be renamed away: neither replaced, nor read by another name."""
+    """A folder above what is protected must not be renamed: neither to replace it, nor to read it by another name.
+
+    Nor to keep it from being found: a program that moves folders while another one is started would hide from the walk
+    what must be masked for that one.
+    """
     parts = path.split("/")
     for count in range(1, len(parts)):
         found.setdefault(f"{above}/{'/'.join(parts[:count])}", PIN)

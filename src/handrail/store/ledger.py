@@ -137,6 +137,11 @@ class SqliteLedger:
 
     # ── grants ───────────────────────────────────────────────────────────────────────────────
 
+    def reviewed(self, digest: str, now: float) -> Grant | None:
+        """The unused grant for effects of exactly this call: whoever gave it saw the call, too."""
+        found = [item.request for item in self.list(("granted",)) if item.request.reviews == digest != ""]
+        return next((grant for request in found if (grant := self.granted(request.digest, now)) is not None), None)
+
     def granted(self, digest: str, now: float) -> Grant | None:
         """Give the unused grant for exactly this call, whatever its scope."""
         found = self._read(sql.GRANTED, rows.grant_of, digest=digest, now=now)

@@ -59,7 +59,10 @@ def command(**given: Any) -> int:
     if (script := _script(given)) is not None:
         return show(run_async(_call({**given, "pairs": ()}, script)), as_json=given["as_json"])
     args = arguments(given["pairs"], given["raw"])
-    return show(run_async(_call(given, args)), as_json=given["as_json"], dialect=given["dialect"])
+    outcome = run_async(_call(given, args))
+    if outcome.ok and outcome.tool == "run_command" and outcome.data.get("job"):
+        sys.stderr.write("warning: a job ends with its runtime, so this one ended with this command\n")
+    return show(outcome, as_json=given["as_json"], dialect=given["dialect"])
 
 
 def _script(given: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.group("mcp", invoke_without_command=True)
 @WORKSPACE
 @CONFIG
-@click.option("--preset", metavar="NAME", help="settings to use instead of any file: readonly or coding")
+@click.option("--preset", metavar="NAME", help="settings to use instead of any file; `handrail init` names them")
 @click.option("--dialect", default="native", show_default=True, metavar="NAME", help="whose names the tools have")
 @click.option("--run", "run_id", metavar="NAME", help="a run to go on with, or the name of a new one")
 @click.option("--http", "address", metavar="HOST:PORT", help="serve over HTTP instead of stdin and stdout")

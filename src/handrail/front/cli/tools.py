@@ -128,7 +128,9 @@ def _describe(spec: Mapping[str, Any]) -> None:
     out, risk, schema = console(), spec["risk"], spec["args_schema"]
     state = "enabled" if spec["enabled"] else "[yellow]not enabled[/]"
     out.print(f"[bold]{plain(spec['name'])}[/] {spec['version']}   [{RISK[risk]}]{risk} risk[/]   {state}")
-    out.print(f"{plain(spec['description'])}\n")
+    for line in spec["description"].splitlines():
+        out.print(plain(line))
+    out.print()
     table = wrapped("argument", "type", "default", "", wrap=("type", ""))
     for name, field in schema["properties"].items():
         default = "[bold]required[/]" if name in schema.get("required", ()) else plain(_json(field.get("default")))

@@ -87,11 +87,15 @@ class Plan:
 
 
 def entry_for(client: Client, workspace: Path, flags: Sequence[str], variables: Sequence[str], *, user: bool) -> Entry:
-    """Make the entry: a shared file names the program alone, a private one also where it and the project are."""
+    """Make the entry: a shared file names the program alone, a private one also where it and the project are.
+
+    Where the program is not on the path, no file can do without its place.
+    """
     env = {name: f"${{{name}}}" for name in variables}
+    found = shutil.which(NAME)
+    program = found or str(Path(sys.executable).with_name(NAME))
     if not user and client.project:
-        return Entry(NAME, ("mcp", *flags), env)
-    program = shutil.which(NAME) or str(Path(sys.executable).with_name(NAME))
+        return Entry(NAME if found else program, ("mcp", *flags), env)
     return Entry(program, ("mcp", "--workspace", str(workspace.resolve()), *flags), env)
 
 
