@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -139,3 +140,28 @@ async def test_a_credential_for_port_443_is_never_sent_in_clear_text(monkeypatch
     found = Credentials({"a.test:443": "env:SOME_VALUE", "b.test:*": "env:SOME_VALUE"}, lambda _: None)
     urls = ("https://a.test/", "http://a.test:443/", "http://b.test:443/", "http://b.test:8080/", "https://b.test/")
     assert [(await found.header(parse(url))) is not None for url in urls] == [True, False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        *("reverse(echo)", "reverse(reverse(echo))", "{a: starts_with(echo, 'Zq7v')}", "length(echo)", "echo"),
+        *("pin_token", "reverse(pin_token)", "login.password", "to_string(login)", "keys(@)", "values(@)", "list[0]"),
+    ],
+)
+async def test_an_expression_sees_only_what_the_caller_may_see(
+    select: str, opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What picks from a body cannot turn a secret round, measure it, or take it out of the field that names it."""
+    monkeypatch.setenv("SOME_VALUE", SECRET)
+    async with serving() as server:
+        given = {"echo": SECRET, "pin_token": "short-1", "login": {"password": "short-2"}, "list": [SECRET], SECRET: 1}
+        server.on("/", json.dumps(given), headers={"Content-Type": "application/json"})
+        http = {"credentials": {f"a.test:{server.port}": "env:SOME_VALUE"}}
+        async with reaching(opens, server, http=http) as runtime:
+            outcome = await runtime.call("http_json", {"url": server.url("/", "a.test"), "select": select})
+    told = str(outcome.to_dict())
+    assert outcome.ok, outcome.content
+    assert (_parts(told), _parts(told[::-1])) == ([], [])
+    assert not any(text in told or text[::-1] in told for text in ("short-1", "short-2"))
+    assert outcome.data["json"] not in (len(SECRET), {"a": True})
