@@ -13,6 +13,7 @@ from handrail import Runtime
 from handrail.ports import Reply
 from handrail.processes import review
 from handrail.testing import ScriptedApprover
+from handrail.tools.fs._changes import carry_out
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -80,7 +81,6 @@ async def test_an_approval_of_changes_is_on_disk_before_the_first_is_made(
     """A runtime that is killed while it keeps changes leaves the record of who approved them."""
     (work / "a.txt").write_text("old")
     seen: list[str] = []
-    carry_out = review.carry_out
 
     async def looked(*args: Any) -> Any:
         lines = (opened.parts.folder.path / "events.jsonl").read_text().splitlines()
