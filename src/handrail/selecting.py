@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
+
+from handrail.output.known import secret_name
+from handrail.output.patterns import MARK
 
 MAX_GROWTH = 10_000
 MAX_TEXT_BYTES = 1024 * 1024
+
+
+class Hides(Protocol):
+    """Redaction, as far as it is needed here."""
+
+    def text(self, text: str) -> str:
+        """Hide what must be hidden."""
 
 
 class ExpressionError(ValueError):
@@ -30,6 +40,17 @@ def search(expression: str, value: Any) -> Any:
         raise _told(error, expression) from None
     except RecursionError:
         raise ExpressionError("is nested too deeply") from None
+
+
+def hidden(value: Any, secrets: Hides, *, named: bool = False) -> Any:
+    """Hide secrets before an expression can turn them round, take them apart or out of the field that names them."""
+    if isinstance(value, str):
+        return MARK if named and value.strip() else secrets.text(value)
+    if isinstance(value, list):
+        return [hidden(item, secrets, named=named) for item in value]
+    if isinstance(value, dict):
+        return {secrets.text(key): hidden(item, secrets, named=secret_name(key)) for key, item in value.items()}
+    return value
 
 
 def _told(error: Any, expression: str) -> ExpressionError:

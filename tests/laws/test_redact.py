@@ -10,12 +10,14 @@ import json
 import os
 import random
 import threading
+from typing import Any, Literal
 from urllib.parse import quote
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from handrail.output.engines import has_hyperscan
 from handrail.output.redact import (
     CONTEXT,
     KINDS,
@@ -431,3 +433,25 @@ def test_any_text_at_all_is_taken(text: str) -> None:
     assume(KNOWN[0] not in text)
     assert KNOWN[0] not in PLAIN.text(odd)
     assert FAST.spans(odd) == PLAIN.spans(odd)
+
+
+@pytest.mark.parametrize("prefix", ["AKIA", "ASIA"])
+@pytest.mark.parametrize("engine", ["fast", "plain"])
+def test_text_that_shows_one_secret_after_the_other_takes_few_passes(
+    prefix: str, engine: Literal["fast", "plain"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is hidden must not cost a look at the whole text for each of its parts."""
+    if engine == "fast" and not has_hyperscan():
+        pytest.skip("needs the extra [fast]")
+    redactor = Redactor((), engine=engine)
+    passes = 0
+    spans = redactor._confirmer.spans
+
+    def counted(*args: Any) -> Any:
+        nonlocal passes
+        passes += 1
+        return spans(*args)
+
+    monkeypatch.setattr(redactor._confirmer, "spans", counted)
+    assert redactor.text(prefix * 500).count(prefix) == 0
+    assert passes <= 20

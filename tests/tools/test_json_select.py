@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as _json
 import time
 from pathlib import Path
 from typing import Any
@@ -114,3 +115,21 @@ def test_it_reads_only_what_it_names() -> None:
     with_path, _ = json_select.parse({"path": "a.json", "expression": "@"})
     kinds = [[touch.kind.value for touch in json_select.touches(args)] for args in (without, with_path)]
     assert kinds == [["tool.use"], ["fs.read"]]
+
+
+SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
+
+
+@pytest.mark.parametrize(
+    "expression", ["reverse(v)", "v", "starts_with(v, 'ghp_')", "length(v)", "token", "[v, token]", "keys(@)"]
+)
+async def test_no_expression_takes_a_secret_out_of_a_file(opens: Any, work: Path, expression: str) -> None:
+    """Hidden before it can be turned round, taken apart, asked about or taken out of the field that names it."""
+    (work / "s.json").write_text(_json.dumps({"v": SECRET, "token": "plain-words-here", SECRET: 1}))
+    async with opens() as runtime:
+        outcome = await runtime.call("json_select", {"path": "s.json", "expression": expression})
+    told = _json.dumps(outcome.to_dict())
+    assert outcome.ok, outcome.content
+    assert not any(part in told for part in (SECRET, SECRET[::-1], "plain-words-here"))
+    assert "true" not in outcome.content
+    assert str(len(SECRET)) != outcome.content.strip()

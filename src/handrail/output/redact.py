@@ -1,6 +1,8 @@
 """Hide secrets in text, values and streams. The same text hides the same, whole, in slices or in chunks."""
 
+import re
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Literal
 
 from handrail.output.engines import (
@@ -36,6 +38,8 @@ CONTEXT = WINDOW + REACH
 # A stream is fed in parts of this size, so that its memory is bounded whatever comes at once.
 _CHUNK = 1 << 20
 
+_PASSES = 4  # after so many, hits are widened
+_RUN = re.compile(rb"\S*")
 _MARK_BYTES = MARK.encode()
 _STARS = b"*" * len(_MARK_BYTES)
 
@@ -137,12 +141,16 @@ class Redactor:
         data = data.replace(_MARK_BYTES, _STARS)
         found = self._known.spans(data)
         hidden = list(found)
-        while True:
+        for passes in count():
             data = _starred(data, found)
             found = self._confirmer.spans(data, self._engine.places(data))
             if not found:
-                return _merged(hidden)
+                break
+            if passes >= _PASSES:
+                # What is hidden shows the next one: text made for that would take a pass for each.
+                found = [(start, _run_end(data, end, passes)) for start, end in found]
             hidden.extend(found)
+        return _merged(hidden)
 
 
 class RedactingStream:
@@ -198,6 +206,12 @@ class RedactingStream:
         apart = self._text[end - 1] == "\n" and not any(a < end <= b for a, b in spans)
         keep = end if apart else max(0, end - CONTEXT)
         self._text, self._shown = self._text[keep:], end - keep
+
+
+def _run_end(data: bytes, end: int, passes: int) -> int:
+    """Where the unbroken run of characters ends that goes on from here; at last, where everything does."""
+    run = _RUN.match(data, end)
+    return len(data) if passes >= 4 * _PASSES or run is None else run.end()
 
 
 def _starred(data: bytes, spans: Iterable[Span]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -169,6 +170,11 @@ def show(outcome: Outcome, *, as_json: bool, dialect: str | None = None) -> int:
         sys.stderr.write(f"warning: {warning}\n")
     if outcome.error is None:
         text = outcome.content
+        if sys.stdout.isatty():
+            from handrail.approvals.show import visible
+
+            # What a file or page holds must not steer the terminal it is shown on.
+            text = "".join(part if part in "\t\n" else visible(part) for part in re.split("([\t\n])", text))
         sys.stdout.write(text if text.endswith("\n") or not text else f"{text}\n")
     else:
         from handrail.front.cli._problems import problem_lines

@@ -181,7 +181,13 @@ class Door:
         except asyncio.CancelledError:
             work.cancel()
             raise
-        return self.tasks.keep(work, parked.result()) if parked.done() and not work.done() else await work
+        if work.done() or not parked.done():
+            return await work
+        try:
+            return self.tasks.keep(work, parked.result())
+        except Refused:
+            work.cancel()  # what nobody can ask about must not happen later
+            raise
 
     async def _call(self, ongoing: Ongoing, params: Params) -> dict[str, Any]:
         name, args = params["name"], params.get("arguments")

@@ -44,6 +44,7 @@ class Codec:
         self._greeted = False
         self._modern = False
         self._asked: dict[str | int, asyncio.Task[None]] = {}
+        self._stopping: set[asyncio.Task[None]] = set()  # cancelled, and not over yet; their ids are free again
         self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
         self._sdk: Any = None
 
@@ -75,7 +76,7 @@ class Codec:
         peer = self._peer_of(method, params, message)
         if peer is None:
             self._leave(message)
-        elif request_id in self._asked or len(self._asked) >= MOST_AT_ONCE:
+        elif request_id in self._asked or len(self._asked) + len(self._stopping) >= MOST_AT_ONCE:
             self.refuse(request_id, Refused(INVALID_REQUEST, "This id is in use, or too many requests are."))
         elif method == "tools/call" and is_call(params):
             self._begin(request_id, peer, method, lambda: self._call(peer, params))
@@ -113,6 +114,8 @@ class Codec:
             task = self._asked.get(cancelled) if wire.is_id(cancelled) else None
             if task is not None:
                 del self._asked[cancelled]
+                self._stopping.add(task)
+                task.add_done_callback(self._stopping.discard)
                 task.cancel()
                 return
         if method == "notifications/initialized":
@@ -121,11 +124,14 @@ class Codec:
             self._sdk.put(message)
 
     def _response(self, message: dict[str, Any]) -> None:
-        answered = self._waiting.pop(message.get("id"), None)  # type: ignore[arg-type]  # any value may be looked up
+        request_id: Any = message.get("id")
+        if not wire.is_id(request_id):
+            return
+        answered = self._waiting.pop(request_id, None)
         if answered is not None and not answered.done():
             result = message.get("result")
             answered.set_result(result if isinstance(result, Mapping) else {})
-        elif self._sdk is not None and wire.is_id(message.get("id")):
+        elif self._sdk is not None:
             self._sdk.put(message)
 
     # ── going out ────────────────────────────────────────────────────────────────────────────
@@ -168,7 +174,8 @@ class Codec:
             log.exception("%s failed", method)
             self.refuse(request_id, Refused(INTERNAL_ERROR, "Internal error; the server's log has more."))
         finally:
-            self._asked.pop(request_id, None)
+            if self._asked.get(request_id) is asyncio.current_task():  # a cancelled one's id may be another's by now
+                del self._asked[request_id]
 
     async def _call(self, peer: Peer, params: dict[str, Any]) -> dict[str, Any]:
         meta = params.get("_meta")
@@ -202,7 +209,7 @@ class Codec:
 
     async def close(self, patience: float = 1.0) -> None:
         """End: what is nearly done may finish, the rest is stopped."""
-        tasks = list(self._asked.values())
+        tasks = [*self._asked.values(), *self._stopping]
         if tasks:
             await asyncio.wait(tasks, timeout=patience)
         for task in tasks:

@@ -63,7 +63,8 @@ class Tasks:
             work.cancel()
 
     def _find(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], Work]:
-        found = self._known.get(params.get("taskId"))  # type: ignore[arg-type]  # anything but a known text is unknown
+        name = params.get("taskId")
+        found = self._known.get(name) if isinstance(name, str) else None
         if found is None:
             raise Refused(INVALID_PARAMS, "There is no such task; it may have been dropped after its end.")
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 from handrail.errors import Code, Problem
 from handrail.output.redact import MARK
@@ -115,6 +116,9 @@ def is_binary(data: bytes) -> bool:
     return len(sample.translate(None, _TEXT_BYTES)) > max(_FEW_CONTROLS, len(sample) * _MOST_CONTROLS)
 
 
+_TEXT_RUN = re.compile(rb"[\x21-\x7e]{8,}")
+
+
 def not_text(head: bytes, size: int, shown: str) -> Problem:
     """Say what a binary file is, as far as its first bytes tell."""
     kind = kind_of(head)
@@ -124,8 +128,15 @@ def not_text(head: bytes, size: int, shown: str) -> Problem:
         next_call={"tool": "hash_file", "args": {"path": shown}},
         size=size,
         type=kind,
-        first_bytes=head[:32].hex(" "),
+        first_bytes=first_bytes(head),
     )
+
+
+def first_bytes(head: bytes) -> str:
+    """The beginning of a file in hexadecimal; text in it, which may be a secret's, is left out."""
+    shown = _TEXT_RUN.sub(lambda run: b"\0" * len(run[0]), head[:48])[:32]  # a run may go on where the shown part ends
+    pairs = zip(head[:32], shown, strict=True)
+    return " ".join(".." if now == 0 and was != 0 else f"{was:02x}" for was, now in pairs)
 
 
 def bad_encoding(error: UnicodeDecodeError, encoding: str, offset: int, shown: str) -> Problem:

@@ -12,10 +12,8 @@ from pydantic import Field
 from handrail import strict_json
 from handrail.catalog import tool
 from handrail.errors import Code, Problem
-from handrail.output.known import secret_name
-from handrail.output.patterns import MARK
 from handrail.ports import HttpResponse, Net, Secrets
-from handrail.selecting import ExpressionError, search
+from handrail.selecting import ExpressionError, hidden, search
 from handrail.tools.http import _request as ask
 from handrail.words import Answer
 
@@ -65,17 +63,6 @@ async def http_json(
     )
 
 
-def _hidden(value: Any, secrets: Secrets, *, named: bool = False) -> Any:
-    """Hide secrets before an expression can turn them round, take them apart or out of the field that names them."""
-    if isinstance(value, str):
-        return MARK if named and value.strip() else secrets.text(value)
-    if isinstance(value, list):
-        return [_hidden(item, secrets, named=named) for item in value]
-    if isinstance(value, dict):
-        return {secrets.text(key): _hidden(item, secrets, named=secret_name(key)) for key, item in value.items()}
-    return value
-
-
 def _picked(response: HttpResponse, select: str | None, secrets: Secrets) -> Any:
     try:
         value = strict_json.loads(response.body.removeprefix(b"\xef\xbb\xbf"))
@@ -84,6 +71,6 @@ def _picked(response: HttpResponse, select: str | None, secrets: Secrets) -> Any
     if select is None:
         return value
     try:
-        return search(select, _hidden(value, secrets))
+        return search(select, hidden(value, secrets))
     except ExpressionError as error:
         raise Problem(Code.INVALID_ARGS, f"The expression {error}.", position=error.position) from None

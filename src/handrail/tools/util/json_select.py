@@ -11,8 +11,8 @@ from pydantic import Field
 from handrail import strict_json
 from handrail.catalog import Reads, tool
 from handrail.errors import Code, Problem
-from handrail.ports import Limits, Workspace
-from handrail.selecting import ExpressionError, search, size_of
+from handrail.ports import Limits, Secrets, Workspace
+from handrail.selecting import ExpressionError, hidden, search, size_of
 from handrail.words import Answer, Evidence, Place
 
 MAX_RESULT_BYTES = 1024 * 1024
@@ -30,6 +30,7 @@ class Selected:
 async def json_select(
     files: Workspace,
     limits: Limits,
+    secrets: Secrets,
     expression: Annotated[str, Field(min_length=1, max_length=4096), "JMESPath: people[?age > `30`].name"],
     json: Annotated[Any, "A JSON value, or JSON text"] = None,
     path: Annotated[Reads | None, "Or a file that holds JSON"] = None,
@@ -41,15 +42,16 @@ async def json_select(
     if path is not None:
         text = (await files.read(path, limits.max_read_bytes)).data
     big = isinstance(text, (str, bytes)) and len(text) > _QUICK_BYTES
-    work = (text, expression, path)
+    work = (text, expression, path, secrets)
     value = await asyncio.to_thread(_select, *work) if big else _select(*work)
     return Answer(Selected(value), evidence=() if path is None else (Evidence("file", path.shown, "JSON read"),))
 
 
-def _select(given: Any, expression: str, path: Place | None) -> Any:
+def _select(given: Any, expression: str, path: Place | None, secrets: Secrets) -> Any:
     value = _parsed(given, path) if isinstance(given, (str, bytes)) else given
     try:
-        found = search(expression, value)
+        # What the caller wrote it knows; what a file holds it may learn only as read_file would show it.
+        found = search(expression, value if path is None else hidden(value, secrets))
         if size_of(found, MAX_RESULT_BYTES) > MAX_RESULT_BYTES:
             raise ExpressionError(f"gives more than {MAX_RESULT_BYTES} bytes; select less")
     except ExpressionError as error:
