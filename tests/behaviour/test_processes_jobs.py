@@ -164,3 +164,19 @@ async def test_reading_and_stopping_ask_nobody_but_input_does(work: Path) -> Non
         assert len(approver.asked) == asked + 1
         await opened.call("job_stop", {"job": "job-1"})
         assert len(approver.asked) == asked + 1
+
+
+async def test_what_changed_while_a_job_ran_is_told_with_its_end(work: Path) -> None:
+    """By the call that first sees it, and by no other."""
+    (work / "old.txt").write_text("x\n")
+    async with runtime(work) as opened:
+        await run(opened, "echo new > new.txt; rm old.txt; echo done", background=True)
+        seen = []
+        while True:
+            outcome = await read(opened)
+            seen += [(change.path, change.op) for change in outcome.changes]
+            if not outcome.data["state"]["running"] and not outcome.data["text"]:
+                break
+        stopped = await opened.call("job_stop", {"job": "job-1"})
+    assert sorted(seen) == [("new.txt", "create"), ("old.txt", "delete")]
+    assert stopped.changes == ()

@@ -57,7 +57,7 @@ class BoundPrograms:
 
     async def read_job(self, job: str, cursor: int | None, wait_seconds: float) -> JobOutput:
         """Give what a job wrote since a cursor, waiting for something new; NOT_FOUND names the jobs there are."""
-        return await self._jobs.read(job, cursor, wait_seconds)
+        return await self._jobs.read(self._work, job, cursor, wait_seconds)
 
     async def write_job(self, job: str, data: bytes, *, close: bool = False) -> JobState:
         """Send input to a job, and end its input where asked."""
@@ -65,4 +65,4 @@ class BoundPrograms:
 
     async def stop_job(self, job: str) -> JobState:
         """End a job with its whole tree."""
-        return await self._jobs.stop(job)
+        return await self._jobs.stop(self._work, job)

@@ -11,13 +11,23 @@ from typing import Any
 
 from handrail.errors import Code, Problem
 from handrail.ports import JobOutput, JobState, Program, Work
+from handrail.processes.effects import Look
 from handrail.processes.host import Host
 from handrail.processes.pipes import Feeder, Reader, pipe
 from handrail.processes.planted import Guard, guarded
 from handrail.processes.ring import Ring
-from handrail.processes.running import DRAIN_SECONDS, FLOOD_BYTES, GRACE_SECONDS, Tree, look, to_its_end
+from handrail.processes.running import (
+    DRAIN_SECONDS,
+    FLOOD_BYTES,
+    GRACE_SECONDS,
+    Tree,
+    changed_since,
+    look,
+    to_its_end,
+)
 from handrail.processes.sink import Decoded, Hidden
 from handrail.sandbox.launching import Child, Ended
+from handrail.words import Change
 
 IDLE_SECONDS = 0.2  # after this what has no line end yet is shown, too: a prompt waits for an answer
 INPUT_SECONDS = 10.0  # that a job may take to read what it is sent
@@ -67,6 +77,7 @@ class Job:
     flooded: asyncio.Event = field(default_factory=asyncio.Event)
     ended: Ended | None = None
     cursor: int = 0  # where reading without a cursor goes on
+    changes: list[Change] = field(default_factory=list)  # found at its end; told by the call that first sees it
     task: asyncio.Task[None] | None = None
 
     def state(self) -> JobState:
@@ -102,18 +113,20 @@ class Jobs:
                 next_call={"tool": "job_stop", "args": {"job": running[0]}},
                 jobs=running,
             )
-        guard = await guarded(self._host, work, await look(self._host))
+        before = await look(self._host)
+        guard = await guarded(self._host, work, before)
         job = await self._started(work, program)
         self._jobs[job.name] = job
-        job.task = asyncio.ensure_future(self._attend(job, work, guard))
+        job.task = asyncio.ensure_future(self._attend(job, work, guard, before))
         self._forget()
         return job.state()
 
-    async def read(self, name: str, cursor: int | None, wait_seconds: float) -> JobOutput:
+    async def read(self, work: Work, name: str, cursor: int | None, wait_seconds: float) -> JobOutput:
         """Give what a job wrote since a cursor, waiting a while for something new."""
         job = self._find(name)
         start = job.cursor if cursor is None else cursor
         await self._news(job, start, wait_seconds)
+        _tell_changes(job, work)
         text, at, skipped = job.output.ring.read(start, self._host.terms.room.max_bytes)
         job.cursor = at
         return JobOutput(job.state(), text, at, skipped)
@@ -129,10 +142,11 @@ class Jobs:
             job.feeder.close()
         return job.state()
 
-    async def stop(self, name: str) -> JobState:
+    async def stop(self, work: Work, name: str) -> JobState:
         """End a job with its whole tree."""
         job = self._find(name)
         await to_its_end(self._end(job, GRACE_SECONDS))
+        _tell_changes(job, work)
         return job.state()
 
     async def close(self) -> None:
@@ -168,7 +182,7 @@ class Jobs:
             feeding.add_done_callback(_looked_at)
         return Job(name, program.argv, host.clock.now(), child, Tree(child), output, reader, feeder, news, flooded)
 
-    async def _attend(self, job: Job, work: Work, guard: Guard) -> None:
+    async def _attend(self, job: Job, work: Work, guard: Guard, before: Look) -> None:
         """See a job through: its end, its last output; a flood ends it."""
         async with contextlib.AsyncExitStack() as stack:
             if job.child.listener is not None and self._host.serve is not None:
@@ -186,6 +200,8 @@ class Jobs:
             await job.reader.stop()
             job.output.finish()
             job.output.say(await guard.after())
+            job.changes, notices = await changed_since(self._host, before)
+            job.output.say(notices)
             job.ended = ended
             job.news.set()
 
@@ -247,6 +263,12 @@ class Jobs:
         for job in ended[:-_ENDED_KEPT]:
             job.output.ring.close()
             del self._jobs[job.name]
+
+
+def _tell_changes(job: Job, work: Work) -> None:
+    """Record what changed while a job ran with the first call that sees its end."""
+    work.files.changes.extend(job.changes)
+    job.changes = []
 
 
 def _looked_at(task: asyncio.Task[Any]) -> None:

@@ -255,6 +255,13 @@ async def look(host: Host) -> Look:
 
 async def observed(host: Host, work: Work, before: Look) -> tuple[list[Any], list[str]]:
     """Record with the call what changed since a look; gives the changes, and what could not be told."""
+    changes, warnings = await changed_since(host, before)
+    work.files.changes.extend(changes)
+    return changes, warnings
+
+
+async def changed_since(host: Host, before: Look) -> tuple[list[Any], list[str]]:
+    """Give what changed since a look, and what could not be told."""
     watch = host.watch
     if before.trees is None:
         return watch.changes(before, before)
@@ -263,9 +270,7 @@ async def observed(host: Host, work: Work, before: Look) -> tuple[list[Any], lis
         return [], []
     if after.trees is None:
         after = await asyncio.to_thread(watch.look)
-    changes, warnings = await asyncio.to_thread(watch.changes, before, after)
-    work.files.changes.extend(changes)
-    return changes, warnings
+    return await asyncio.to_thread(watch.changes, before, after)
 
 
 async def to_its_end(step: Coroutine[Any, Any, T]) -> T:
