@@ -41,7 +41,7 @@ from handrail.gates.step import (
 from handrail.gates.writing import Writer
 from handrail.limits import Limits
 from handrail.policy import World, decide
-from handrail.ports import Approver, Clock, Files, Journal, Keys, Ledger, NoSkills, SkillsInForce, Work
+from handrail.ports import ActiveSkill, Approver, Clock, Files, Journal, Keys, Ledger, NoSkills, SkillsInForce, Work
 from handrail.words import (
     Call,
     Decision,
@@ -151,7 +151,7 @@ class Kernel:
         """All that a decision on this call depends on."""
         assert step.tool is not None
         call, world = step.call, self.parts.world(step.tool)
-        active = self._skills.active if call.skill is None else self._skills.named(call.skill)
+        active = self._skill(call)
         if active is None and call.permissions is None and not grants and call.caller == world.caller:
             return world
         return replace(
@@ -165,6 +165,16 @@ class Kernel:
             now=self._clock.now(),
             run_id=self._journal.run_id,
         )
+
+    def _skill(self, call: Call) -> ActiveSkill | None:
+        """The skill that narrows a call; one that the call names never takes off what the run's own leaves out."""
+        active = self._skills.active
+        if call.skill is None:
+            return active
+        named = self._skills.named(call.skill)
+        if active is None or active.tools is None:
+            return named
+        return ActiveSkill(named.id, active.tools if named.tools is None else named.tools & active.tools)
 
     def judge(self, step: Step, touch: Touch) -> None:
         """Judge what a running call finds on its way, such as where a redirect leads; only what is allowed goes on."""

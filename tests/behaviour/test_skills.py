@@ -232,3 +232,18 @@ async def test_settings_name_the_folders_of_skills(opens: Any, skills: Path, wor
         async with opens(config={"skills": {"folders": folders}}) as runtime:
             ids.append([row["id"] for row in (await runtime.call("list_skills")).data["skills"]])
     assert ids == [["other"], []]
+
+
+@pytest.mark.parametrize(
+    ("named", "status"), [("wider", "denied"), ("open", "denied"), ("less", "denied"), (None, "ok")]
+)
+async def test_a_skill_that_a_call_names_never_lifts_the_active_one(
+    opens: Any, skills: Path, named: str | None, status: str
+) -> None:
+    """It may narrow further: what opens more tools is loaded, and loading asks."""
+    async with opens() as runtime:
+        await runtime.call("load_skill", {"skill_id": "narrow"})
+        grep = await runtime.call("grep", {"pattern": "hello"}, skill=named)
+        listed = await runtime.call("list_dir", {}, skill=named)
+    assert grep.status == "denied"
+    assert listed.status == ("ok" if named in (None, "wider", "open") else status)
