@@ -147,6 +147,8 @@ REFUSED: dict[str, tuple[dict[str, str | None], int]] = {
     "a Host that begins like ours": ({"Host": "localhost.evil.example"}, 403),
     "another address as Host": ({"Host": "192.168.1.1"}, 403),
     "an empty Host": ({"Host": ""}, 403),
+    "a Host with a name behind our address": ({"Host": "[::1]evil.example"}, 403),
+    "a Host with an open bracket": ({"Host": "[::1"}, 403),
     "a foreign Origin": ({"Origin": "https://evil.example"}, 403),
     "an Origin without a name": ({"Origin": "null"}, 403),
     "an Origin of a file": ({"Origin": "file://localhost"}, 403),
@@ -244,6 +246,15 @@ def test_other_ways_lead_nowhere(server: Server, line: str) -> None:
     method, path = line.split()
     raw = server.head(0, MCP_Protocol_Version=None).replace(b"POST /mcp ", f"{method} {path} ".encode(), 1)
     assert 400 <= server.send(raw).status < 500
+
+
+@pytest.mark.parametrize("token", [None, f"Bearer {TOKEN}"], ids=["no token", "token"])
+def test_an_upgrade_does_not_come_past_the_guard(server: Server, token: str | None) -> None:
+    """A WebSocket handshake is a request like any other: refused without a token, and never with 5xx."""
+    asked = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec_WebSocket_Version": "13"}
+    head = server.head(None, Authorization=token, Sec_WebSocket_Key="dGhlIHNhbXBsZSBub25jZQ==", **asked)
+    status = server.send(head.replace(b"POST /mcp ", b"GET /mcp ", 1)).status
+    assert status == 401 if token is None else 400 <= status < 500
 
 
 def test_a_session_of_somebody_else_is_not_found(server: Server) -> None:

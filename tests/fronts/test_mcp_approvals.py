@@ -12,6 +12,7 @@ import pytest
 
 from fronts.mcp_talk import Talk
 from handrail import Scope
+from handrail.front.mcp import tasks
 from handrail.front.mcp.door import Door
 from handrail.front.mcp.opening import Opening
 from handrail.ports import Reply, Request
@@ -205,6 +206,32 @@ async def test_a_cancelled_task_never_runs(work: Path) -> None:
         scene.book.answer(request.id, GRANTED)
         state = (await scene.talk.ask("tasks/get", asking))["result"]["status"]
         assert (state, scene.file.exists()) == ("cancelled", True)
+
+
+async def test_a_call_that_no_task_is_left_for_never_runs(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was refused, so a grant that comes later finds nothing that waits for it."""
+    monkeypatch.setattr(tasks, "MOST", 1)
+    async with opened(work, modern=True, capabilities=TASKS) as scene:
+        other = work / "b.txt"
+        other.write_text("two\n")
+        await scene.talk.call("delete_path", DELETE)
+        refused = await scene.talk.ask("tools/call", {"name": "delete_path", "arguments": {**DELETE, "path": "b.txt"}})
+        for request in scene.pending():
+            scene.book.answer(request.id, GRANTED)
+        async with asyncio.timeout(5):
+            while scene.file.exists():
+                await asyncio.sleep(0.005)
+            while scene.door._busy:
+                await asyncio.sleep(0.005)
+        assert (refused["error"]["code"], other.exists()) == (-32602, True)
+
+
+@pytest.mark.parametrize("task", [[1], {}, None, 7])
+async def test_a_task_that_is_no_text_is_unknown(work: Path, task: Any) -> None:
+    """Told as such, not as a fault of the server."""
+    async with opened(work, modern=True, capabilities=TASKS) as scene:
+        answer = await scene.talk.ask("tasks/get", {"taskId": task})
+    assert answer["error"]["code"] == -32602
 
 
 async def test_a_call_that_needs_nobody_is_no_task(work: Path) -> None:

@@ -71,7 +71,7 @@ def test_an_option_of_its_own_is_not_taken_for_a_shortened_one(line: str) -> Non
         ({"LC_ALL": "ja_JP.SJIS"}, True),
         ({"LANG": "zh_CN.GBK"}, True),
         ({"LANGUAGE": "../../work"}, True),
-        ({"TERM": "/work/terminal"}, True),
+        ({"TERM": "/ws/terminal"}, True),
         ({"LC_ALL": "C.UTF-8"}, False),
         ({"LANG": "de_DE.UTF-8", "TERM": "xterm-256color", "TZ": "Europe/Berlin"}, False),
         ({"PYTHONHASHSEED": "0", "CI": "1"}, False),

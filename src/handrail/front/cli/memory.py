@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 IDS = click.argument("ids", nargs=-1, required=True, metavar="ID…")
 
 
+_SHOWN = 300  # characters of a note in the list
+
+
 @click.group("memory")
 def command() -> None:
     """See which notes runs want remembered, and accept or reject them.
@@ -58,8 +61,10 @@ def list_candidates(here: bool, every: bool, **given: Any) -> None:
     rows = []
     for item in found:
         what = item.action if item.state == "pending" else f"{item.action}, {item.state}"
-        text = " ".join(filter(None, (item.title, item.content))) or item.note_id
-        cells = (item.id[-12:], item.run_id[-12:], item.scope, what, " ".join(text.split())[:300])
+        text = " ".join((" ".join(filter(None, (item.title, item.content))) or item.note_id).split())
+        # Whoever accepts must see that there is more than the beginning.
+        shown = text if len(text) <= _SHOWN else f"[{len(text)} characters; --json shows all] {text[:_SHOWN]}…"
+        cells = (item.id[-12:], item.run_id[-12:], item.scope, what, shown)
         rows.append([plain(cell) for cell in cells])
     print_rows(console(), ("id", "run", "scope", "what", "note"), rows, ("note", "run"))
 

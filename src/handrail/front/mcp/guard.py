@@ -121,7 +121,8 @@ def too_large(most: int) -> Stopped:
 def _host(value: bytes) -> str:
     text = value.decode("latin-1").strip().lower()
     if text.startswith("["):
-        return text[1:].partition("]")[0]
+        inner, closed, port = text[1:].partition("]")
+        return inner if closed and (not port or port.startswith(":")) else ""
     return text.rpartition(":")[0] if text.count(":") == 1 else text
 
 

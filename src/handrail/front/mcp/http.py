@@ -292,8 +292,9 @@ async def serve(opening: Opening, address: str, token_file: str | None) -> None:
     async with Door(opening) as door:
         front, sdk = application(door, guard)
         config = uvicorn.Config(
-            front, host, port, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2
-        )
+            front, host, port, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2,
+            ws="none",  # an upgrade would come past the guard
+        )  # fmt: skip
         server = uvicorn.Server(config)
         async with watching(door, sdk.changed):
             listening = asyncio.ensure_future(_tell(server, host))
