@@ -116,7 +116,7 @@ def is_binary(data: bytes) -> bool:
     return len(sample.translate(None, _TEXT_BYTES)) > max(_FEW_CONTROLS, len(sample) * _MOST_CONTROLS)
 
 
-_TEXT_RUN = re.compile(rb"[\x21-\x7e]{8,}")
+_TEXT_RUN = re.compile(rb"(?!ftyp[\x20-\x7e]{4}(?![\x21-\x7e]))[\x21-\x7e]{8,}")  # a media file names its kind so
 
 
 def not_text(head: bytes, size: int, shown: str) -> Problem:
