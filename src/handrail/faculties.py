@@ -17,7 +17,7 @@ from handrail.words import Place, PlaceKind, Root, Touch, TouchKind
 from handrail.worlds import Ground
 
 if TYPE_CHECKING:
-    from handrail.index.desk import Shelf
+    from handrail.index.shelf import Shelf
     from handrail.memory.sqlite import SqliteMemory
     from handrail.processes.bound import RunPrograms
     from handrail.quality.desk import Bench
@@ -82,11 +82,12 @@ class Faculties:
     # ── index ──
 
     def _index(self, work: ports.Work) -> ports.Index:
-        from handrail.index.desk import Bounds, IndexDesk, Shelf
+        from handrail.index.desk import IndexDesk
+        from handrail.index.shelf import Bounds, Shelf
 
         if self._shelf is None:
             ground, asked = self._ground, self._ground.settings.search
-            bounds = Bounds(asked.max_file_bytes, asked.max_files, enabled=asked.index)
+            bounds = Bounds(asked.max_file_bytes, asked.max_files, enabled=asked.index, vectors=asked.vectors)
             self._shelf = Shelf(paths.cache_dir() / "index", ground.redactor, ground.clock, bounds)
         return IndexDesk(self._shelf, work.files, self._lent["Searcher"](work))
 

@@ -11,7 +11,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handrail.index.desk import Bounds, IndexDesk, Shelf
+from handrail.index.desk import IndexDesk
+from handrail.index.shelf import Bounds, Shelf
 from handrail.output.redact import Redactor
 from handrail.testing import FixedClock
 from handrail.words import PlaceKind, Root

@@ -14,6 +14,7 @@ import pytest
 
 from handrail.settings import paths
 from searching import fill
+from tools._searched import RANKING
 
 ASKER = """
 import asyncio, json, sys
@@ -54,7 +55,7 @@ def test_processes_that_index_at_once_answer_alike(work: Path, scale: int) -> No
     askers = [asker(work) for _ in range(3)]
     answers = [process.communicate(timeout=120)[0].splitlines()[-1] for process in askers]
     assert len(set(answers)) == 1
-    assert answers[0].startswith(f'["lexical", {count}, [["d0/f7.py"')
+    assert answers[0].startswith(f'["{RANKING}", {count}, [["d0/f7.py"')
     assert whole(paths.cache_dir() / "index") == count
 
 
@@ -71,5 +72,5 @@ def test_a_kill_in_the_middle_leaves_an_index_that_goes_on(work: Path, scale: in
         process.send_signal(signal.SIGKILL)
         process.communicate()
     answer = asker(work).communicate(timeout=120)[0].splitlines()[-1]
-    assert answer.startswith(f'["lexical", {count}, [["d0/f7.py"')
+    assert answer.startswith(f'["{RANKING}", {count}, [["d0/f7.py"')
     assert whole(paths.cache_dir() / "index") == count

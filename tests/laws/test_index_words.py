@@ -147,7 +147,7 @@ def test_what_a_part_assigns_is_known() -> None:
 def test_a_grammar_finds_definitions_where_it_is_installed() -> None:
     """As the one for shell is; a language without one is read by its lines."""
     text = "set -e\nif true; then\n  x() { :; }\nfi\nfunction build {\n  echo 'fake() {'\n}\ndeploy() { :; }\n"
-    assert marks_by_grammar(text, "sh") == [Mark(4, 0, "build"), Mark(7, 0, "deploy")]
+    assert marks_by_grammar(text, "sh") == [Mark(2, 0, "x", 3), Mark(4, 0, "build", 7), Mark(7, 0, "deploy", 8)]
     assert marks_by_grammar("x", "unknown") is None
 
 

@@ -10,32 +10,20 @@ from typing import Any
 import pytest
 
 import handrail
-from handrail import Runtime
 from handrail.index.desk import RACY_NS
 from handrail.testing import RecordingScreen
 from searching import fill
-from tools._questions import ENOUGH, FIRST, OWN, PYDANTIC
-from tools._searched import CODE, DENY, HIDDEN, files_of, index_folder, old, search
+from tools._questions import ENOUGH, OWN, PYDANTIC
+from tools._searched import CODE, DENY, HIDDEN, RANKING, answered, files_of, index_folder, old, search
 
 # ── how well it answers ──────────────────────────────────────────────────────────────────────
-
-
-async def answered(workspace: Path, questions: tuple[tuple[str, tuple[str, ...]], ...]) -> list[str]:
-    """The questions that find an answering file in the first places."""
-    found = []
-    async with Runtime.open(workspace, config={}) as runtime:
-        for question, files in questions:
-            outcome = await search(runtime, question)
-            if {place["file"] for place in outcome.data["places"][:FIRST]} & set(files):
-                found.append(question)
-    return found
 
 
 async def test_questions_about_this_project_find_their_file() -> None:
     """At least 16 of 20 in the first five, by words alone."""
     root = Path(handrail.__file__).parents[2]
     assert all((root / file).is_file() for _, files in OWN for file in files)
-    found = await answered(root, OWN)
+    found = await answered(root, OWN, "off")
     assert len(found) >= ENOUGH, [question for question, _ in OWN if question not in found]
 
 
@@ -43,7 +31,7 @@ async def test_questions_about_an_installed_package_find_their_file() -> None:
     """The same of a package that somebody else wrote."""
     import pydantic
 
-    found = await answered(Path(pydantic.__file__).parent, PYDANTIC)
+    found = await answered(Path(pydantic.__file__).parent, PYDANTIC, "off")
     assert len(found) >= ENOUGH, [question for question, _ in PYDANTIC if question not in found]
 
 
@@ -118,14 +106,14 @@ async def test_only_what_changed_is_read_again(opens: Any, work: Path) -> None:
     async with opens() as runtime:
         again = await search(runtime, "send message")
         assert (again.data["index"]["files"], again.data["index"]["updated"]) == (4, 0)
-        assert again.content.endswith("[Lexical index: 4 files, up to date]")
+        assert again.content.endswith(f"[{RANKING.capitalize()} index: 4 files, up to date]")
         (work / "app/mail.py").write_text("class Pigeon:\n    def fly(self):\n        return 1\n")
         (work / "app/new.py").write_text("def walk_home():\n    return 2\n")
         (work / "docs/guide.md").unlink()
         assert files_of(await search(runtime, "pigeon fly")) == ["app/mail.py"]
         assert files_of(await search(runtime, "walk home")) == ["app/new.py"]
         assert files_of(await search(runtime, "send message")) == ["tests/test_mail.py"]
-    assert again.data["index"]["ranking"] == "lexical"
+    assert again.data["index"]["ranking"] == RANKING
 
 
 async def test_a_change_that_keeps_size_and_date_is_found_while_it_is_recent(opens: Any, work: Path) -> None:
@@ -179,14 +167,14 @@ async def test_an_index_that_needs_more_time_answers_with_what_it_has(
     opens: Any, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says how many files wait, and the next search goes on."""
-    from handrail.index import desk
+    from handrail.index.shelf import Bounds
 
     old(fill(work, {f"f{number}.py": f"value_{number} = 1\n" for number in range(600)}))
     async with opens() as runtime:
         await search(runtime, "anything", paths=["f0.py"])
         shelf = runtime.parts.faculties._shelf
         assert shelf is not None
-        shelf.bounds = desk.Bounds(seconds=-1.0)
+        shelf.bounds = Bounds(seconds=-1.0)
         first = await search(runtime, "value")
         assert (first.data["index"]["updated"], first.data["index"]["waiting"]) == (256, 343)
         assert "343 more wait to be indexed" in first.content

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from searching import fill
-from tools._searched import CODE, DENY, HIDDEN, files_of, index_folder, search
+from tools._searched import CODE, DENY, HIDDEN, RANKING, files_of, index_folder, search
 
 
 async def degraded(opens: Any, **how: Any) -> Any:
@@ -48,7 +48,7 @@ async def test_a_locked_index_leaves_grep(opens: Any, work: Path, monkeypatch: p
     finally:
         holder.close()
     async with opens() as runtime:
-        assert (await search(runtime, "x")).data["index"]["ranking"] == "lexical"
+        assert (await search(runtime, "x")).data["index"]["ranking"] == RANKING
 
 
 async def test_a_full_disk_leaves_grep(opens: Any, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ async def test_a_full_disk_leaves_grep(opens: Any, work: Path, monkeypatch: pyte
         assert "full" in await degraded(opens)
     async with opens() as runtime:
         found = await search(runtime, "send message")
-    assert (found.data["index"]["ranking"], found.data["index"]["updated"]) == ("lexical", 4)
+    assert (found.data["index"]["ranking"], found.data["index"]["updated"]) == (RANKING, 4)
 
 
 @pytest.mark.parametrize("garbage", [b"", b"not a database" * 1000, b"SQLite format 3\0" + b"\xff" * 5000])
@@ -80,7 +80,7 @@ async def test_an_index_that_cannot_be_read_is_made_anew(opens: Any, work: Path,
     database.write_bytes(garbage)
     async with opens() as runtime:
         outcome = await search(runtime, "send message")
-    assert (outcome.data["index"]["ranking"], files_of(outcome)[0]) == ("lexical", "app/mail.py")
+    assert (outcome.data["index"]["ranking"], files_of(outcome)[0]) == (RANKING, "app/mail.py")
 
 
 def test_an_index_that_is_busy_is_not_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,9 +123,11 @@ def test_an_index_of_mostly_gone_contents_starts_anew(tmp_path: Path) -> None:
     for number in range(4):
         store.take([Fresh(b"a.py", 1, number, 1, 1, bytes([number]) * 32, f"value_{number} = 1\n")])
     assert (store.waste(1), store.waste(100)) == (0.75, 0.0)
-    assert [hit.first for hit in store.hits(["value"])] == [1, 1, 1, 1]
+    with store.view({b"a.py": 4}) as view:
+        assert [hit.first for hit in view.hits(["value"], 9)] == [1]
     store.empty()
-    assert (store.waste(1), store.known(), list(store.hits(["value"]))) == (0.0, {}, [])
+    with store.view({b"a.py": 4}) as view:
+        assert (store.waste(1), store.known(), view.hits(["value"], 9)) == (0.0, {}, [])
     store.close()
 
 

@@ -5,90 +5,27 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import sqlite3
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TypeVar
 
 from handrail.errors import Code, Problem
-from handrail.index.ranking import Asked, Ranked, ranked
-from handrail.index.store import Fresh, Hit, IndexStore, Known, by_content
+from handrail.index.ranking import Asked, Ranked, alike, fused, page, ranked
+from handrail.index.shelf import SPARE, WORTH_TIDYING, RemadeError, Shelf
+from handrail.index.store import Fresh, IndexStore, Known, by_content
+from handrail.index.view import Hit, View
 from handrail.index.words import names_of, pairs_of, terms_of
 from handrail.output.redact import Redactor
-from handrail.ports import Clock, IndexState, Passage, Progress, Searcher, Stat, Workspace
+from handrail.ports import IndexState, Passage, Progress, Searcher, Stat, Workspace
 from handrail.queries import FileQuery
 from handrail.words import Place, PlaceKind, Root
 
-T = TypeVar("T")
 BATCH_FILES, BATCH_BYTES = 256, 4 << 20
+AHEAD = 2  # batches under way: one is looked through by grammar while another is written
+AT_ONCE = 16  # files read side by side: each is a wait for a thread
 ENOUGH = 400  # parts that the ranking looks at
 LOOKED_INTO = 120  # files of which it is seen how many words of the question they hold
 RACY_NS = 2_000_000_000  # a file changed so shortly before it was read may change again unseen
-SPARE = 0.5  # of the index may be about files and contents that are gone, before they are dropped
-WORTH_TIDYING = 2000  # contents
 _LOOKED = 200  # files between two breaths of the event loop
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What is indexed, and how long bringing it up to date may take."""
-
-    max_file_bytes: int = 1 << 20
-    max_files: int = 100_000
-    seconds: float = 100.0
-    enabled: bool = True
-
-
-class Shelf:
-    """The indexes of all roots, as long as a runtime is open."""
-
-    def __init__(self, folder: Path, redactor: Redactor, clock: Clock, bounds: Bounds) -> None:
-        self.folder, self.redactor, self.clock, self.bounds = folder, redactor, clock, bounds
-        self._open: dict[str, IndexStore] = {}
-        self._turns: dict[str, asyncio.Lock] = {}
-        self._lock = threading.Lock()
-
-    def turn(self, root: Root) -> asyncio.Lock:
-        """Calls of one runtime take turns at a root's index."""
-        return self._turns.setdefault(root.path, asyncio.Lock())
-
-    async def do(self, root: Root, work: Callable[[IndexStore], T]) -> T:
-        """Work on a root's index in a thread; IO_ERROR where it cannot be used."""
-
-        def guarded() -> T:
-            with self._lock, failing():
-                return work(self._store(root))
-
-        return await asyncio.to_thread(guarded)
-
-    def _store(self, root: Root) -> IndexStore:
-        store = self._open.get(root.path)
-        if store is None:
-            own = root.name.startswith("run:")  # gone with the run, so not worth a file
-            name = hashlib.sha256(os.fsencode(root.path)).hexdigest()[:32]
-            store = self._open[root.path] = IndexStore(None if own else self.folder / f"{name}.db")
-            if store.waste(WORTH_TIDYING) > SPARE:
-                store.empty()
-        return store
-
-    def close(self) -> None:
-        """Close the files."""
-        with self._lock:
-            for store in self._open.values():
-                store.close()
-            self._open.clear()
-
-
-@contextmanager
-def failing() -> Iterator[None]:
-    """Turn what the disk or the database says into one problem."""
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        raise Problem(Code.IO_ERROR, f"The code index cannot be used: {error}.", reason=str(error)) from error
 
 
 @dataclass(slots=True)
@@ -99,6 +36,7 @@ class Tally:
     waiting: int = 0
     skipped: int = 0
     partial: bool = False
+    vectors: bool = False
     contents: dict[bytes, int] = field(default_factory=dict)  # of the files that may be shown
 
 
@@ -121,24 +59,36 @@ class IndexDesk:
         state = IndexState(0, 0)
         for root, below in _by_root(places):
             async with self.shelf.turn(root):
-                tally = await self._refresh(root, below, progress, began)
-                state = _sum(state, tally)
-                if tally.contents:
-                    found = await self.shelf.do(root, lambda store, tally=tally: _ask(store, query, tally, limit))  # type: ignore[misc]
-                    passages += [_passage(root, item) for item in found]
+                tally, found = await self._answer(root, below, query, limit, progress)
+            state = _sum(state, tally)
+            passages += [_passage(root, item) for item in found]
         passages.sort(key=lambda passage: -passage.score)
         seconds = round(self.shelf.clock.monotonic() - began, 3)
-        return passages[:limit], replace(state, seconds=seconds)
+        return passages[:limit], replace(state, seconds=seconds, lacks=self.shelf.lacks)
 
-    async def _refresh(self, root: Root, places: Sequence[Place], progress: Progress, began: float) -> Tally:
+    async def _answer(
+        self, root: Root, places: Sequence[Place], query: str, limit: int, progress: Progress
+    ) -> tuple[Tally, list[Ranked]]:
+        """Bring a root's index up to date and ask it; once more where its file was bad."""
+        asked = _without(query, self.shelf.redactor)
+        for _ in range(2):
+            try:
+                tally = await self._refresh(root, places, progress)
+                return tally, await self.shelf.do(root, lambda store: _ask(store, asked, tally, limit))  # noqa: B023
+            except RemadeError as error:
+                bad = error
+        raise Problem(Code.IO_ERROR, f"The code index cannot be used: {bad.__cause__}.", reason=str(bad.__cause__))
+
+    async def _refresh(self, root: Root, places: Sequence[Place], progress: Progress) -> Tally:
         """See which files are new or changed, and read those."""
+        began = self.shelf.clock.monotonic()
         paths, partial = await self._listed(places)
         known = await self.shelf.do(root, lambda store: store.known())
         tally = Tally(partial=partial)
         changed: list[tuple[bytes, Stat]] = []
         async for path, stat in self._looked_at(root, paths):
             before = known.get(path)
-            if before is not None and _same(before, stat):
+            if before is not None and before.complete and _same(before, stat):
                 tally.contents[path] = before.content
             elif stat.size <= self.shelf.bounds.max_file_bytes:
                 changed.append((path, stat))
@@ -179,26 +129,39 @@ class IndexDesk:
     ) -> None:
         """Read changed files and take them in, some at a time, for as long as there is time."""
         batch: list[Fresh] = []
-        size = 0
-        for number, (path, stat) in enumerate(changed):
-            fresh = await self._fresh(root, path, stat)
-            if fresh is None:
-                tally.skipped += 1
-                continue
-            batch.append(fresh)
-            size += fresh.size
-            if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
-                await self._take(root, batch, tally)
-                batch, size = [], 0
-                progress(number + 1, len(changed))
+        taking: list[asyncio.Task[None]] = []
+        try:
+            for start in range(0, len(changed), AT_ONCE):
+                some = changed[start : start + AT_ONCE]
+                read = await asyncio.gather(*(self._fresh(root, path, stat) for path, stat in some))
+                batch += [fresh for fresh in read if fresh is not None]
+                tally.skipped += read.count(None)
+                done = start + len(some)
+                full = len(batch) >= BATCH_FILES or sum(fresh.size for fresh in batch) >= BATCH_BYTES
+                if not full and done < len(changed):
+                    continue
+                if len(taking) >= AHEAD:
+                    await taking.pop(0)
+                taking.append(asyncio.create_task(self._take(root, batch, tally)))
+                batch = []
+                progress(done, len(changed))
                 if self.shelf.clock.monotonic() - began > self.shelf.bounds.seconds:
-                    tally.waiting = len(changed) - number - 1
-                    return
-        if batch:
-            await self._take(root, batch, tally)
+                    tally.waiting = len(changed) - done
+                    break
+            while taking:
+                await taking.pop(0)
+        finally:
+            for task in taking:
+                task.cancel()
+            await asyncio.gather(*taking, return_exceptions=True)
 
     async def _take(self, root: Root, batch: list[Fresh], tally: Tally) -> None:
-        tally.contents |= await self.shelf.do(root, lambda store: store.take(_blanked(batch, self.shelf.redactor)))
+        """Take files in; while their definitions are looked for, others are written."""
+        blanked = await asyncio.to_thread(lambda: list(_blanked(batch, self.shelf.redactor)))
+        new = await self.shelf.do(root, lambda store: store.unknown(blanked))
+        marks = await asyncio.to_thread(self.shelf.reader.marks, [(text, key[1]) for key, text in new.items()])
+        found = dict(zip(new, marks, strict=True))
+        tally.contents |= await self.shelf.do(root, lambda store: store.take(blanked, found))
         tally.updated += len(batch)
 
     async def _fresh(self, root: Root, path: bytes, stat: Stat) -> Fresh | None:
@@ -224,21 +187,23 @@ class IndexDesk:
 def _blanked(batch: Sequence[Fresh], redactor: Redactor) -> Iterator[Fresh]:
     """The files with secrets blanked out line by line: no word of one reaches the index."""
     for fresh in batch:
-        spans = redactor.spans(fresh.text) if fresh.text else []
-        if not spans:
-            yield fresh
-            continue
-        text, parts, at = fresh.text or "", [], 0
-        for start, end in spans:
-            parts += [text[at:start], " ", "\n" * text.count("\n", start, end)]
-            at = end
-        yield fresh._replace(text="".join([*parts, text[at:]]))
+        yield fresh if fresh.text is None else fresh._replace(text=_without(fresh.text, redactor))
+
+
+def _without(text: str, redactor: Redactor) -> str:
+    """A text without its secrets, line by line."""
+    parts, at = [], 0
+    for start, end in redactor.spans(text):
+        parts += [text[at:start], " ", "\n" * text.count("\n", start, end)]
+        at = end
+    return "".join([*parts, text[at:]]) if parts else text
 
 
 def _ask(store: IndexStore, query: str, tally: Tally, limit: int) -> list[Ranked]:
-    """Ask the index, leave out what this call may not see, and rank."""
+    """Ask the index of what this call may see, and rank: by words, and by vectors where there are any."""
     terms = terms_of(query)
-    if not terms:
+    tally.vectors = store.embedding is not None
+    if not terms or not tally.contents:
         return []
     asked = Asked(
         tuple(terms),
@@ -246,21 +211,32 @@ def _ask(store: IndexStore, query: str, tally: Tally, limit: int) -> list[Ranked
         about_tests=any(term.startswith("test") for term in terms),
         about_prose=any(term in ("doc", "docs", "documentation", "readme", "settings", "config") for term in terms),
     )
-    wanted = [*terms, *pairs_of(query)]
     holders = by_content(tally.contents)
-    hits: list[tuple[bytes, Hit]] = []
-    for hit in store.hits(wanted):
-        hits += [(path, hit) for path in holders.get(hit.content, ())]
-        if len(hits) >= max(ENOUGH, limit):
-            break
-    named = {path: score for path, score in store.named_files(wanted, 2 * ENOUGH) if path in tally.contents}
+    with store.view(tally.contents) as view:
+        by_words = _by_words(view, query, asked, tally, holders)
+        if store.embedding is None:
+            return page(by_words, limit)
+        near = view.near(store.embedding, query, ENOUGH)
+    return page(fused(by_words, alike(asked, _held_by(near, holders))), limit)
+
+
+def _by_words(
+    view: View, query: str, asked: Asked, tally: Tally, holders: Mapping[int, Sequence[bytes]]
+) -> list[Ranked]:
+    wanted = [*asked.terms, *pairs_of(query)]
+    hits = _held_by(view.hits(wanted, ENOUGH), holders)
+    named = dict(view.named_files(wanted, 2 * ENOUGH))
     there = {path for path, _ in hits}
     for path in [path for path in named if path not in there][:ENOUGH]:
-        first = store.first_part(tally.contents[path])
+        first = view.first_part(tally.contents[path])
         if first is not None:
             hits.append((path, first))
     contents = list(dict.fromkeys(hit.content for _, hit in hits))[:LOOKED_INTO]
-    return ranked(asked, hits, named, store.holding(contents, terms), limit)
+    return ranked(asked, hits, named, view.holding(contents, asked.terms))
+
+
+def _held_by(hits: Sequence[Hit], holders: Mapping[int, Sequence[bytes]]) -> list[tuple[bytes, Hit]]:
+    return [(path, hit) for hit in hits for path in holders.get(hit.content, ())]
 
 
 def _passage(root: Root, item: Ranked) -> Passage:
@@ -280,6 +256,7 @@ def _sum(state: IndexState, tally: Tally) -> IndexState:
         state.waiting + tally.waiting,
         state.skipped + tally.skipped,
         partial=state.partial or tally.partial,
+        vectors=state.vectors or tally.vectors,
     )
 
 

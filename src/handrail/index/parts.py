@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 MAX_LINES = 80  # of a part; a longer definition is cut where a blank line allows
@@ -16,6 +17,7 @@ class Mark(NamedTuple):
     line: int  # from 0
     depth: int  # 0 for the outermost
     name: str
+    end: int = 0  # the first line after it, where that is known
 
 
 class Part(NamedTuple):
@@ -50,7 +52,10 @@ _HEADING = re.compile(r"^(#{1,6}) +(.{1,120})|^\[{1,2}([\w.\"' -]{1,120})\]{1,2}
 _ASSIGNS = re.compile(
     r"^(?:export +)?(?:const |let |var |static )?([A-Za-z_]\w{2,})(?: *: *[^=\n]{1,80})? *=[^=]", re.MULTILINE
 )
-_LEADS = re.compile(r"^\s*(?:@|#|//|/\*|\*|--|\[\w)")
+_WORDS = re.compile(r"\w")
+_LEADS = re.compile(
+    r"^\s*(?:@|#(?! *(?:include|define|undef|if|ifdef|ifndef|elif|else|endif|pragma)\b)|//|/\*|\*|--|\[\w)"
+)
 PROSE = frozenset({"md", "markdown", "rst", "txt", "adoc", "toml", "ini", "cfg", "conf", "properties"})
 DATA = frozenset({"json", "jsonl", "csv", "tsv", "lock", "svg", "xml", "yaml", "yml", "po", "ipynb", "log"})
 
@@ -64,7 +69,8 @@ def parts_of(text: str, extension: str, marks: Sequence[Mark] | None = None) -> 
         return []
     found = marks if marks is not None else marks_of(text, extension)
     cuts = sorted({mark.line: mark for mark in found if mark.depth < MAX_DEPTH and mark.line < len(lines)}.values())
-    return list(_cut(lines, _sections(lines, cuts)))
+    ended = bool(cuts) and all(mark.end for mark in cuts)
+    return list(_cut(lines, _ended_sections(lines, cuts) if ended else _sections(lines, cuts)))
 
 
 def marks_of(text: str, extension: str) -> list[Mark]:
@@ -106,6 +112,27 @@ def _sections(lines: Sequence[str], cuts: Sequence[Mark]) -> Iterator[Part]:
         around = mark.name if mark.depth == 0 else around
         name = mark.name if mark.depth == 0 or not around else f"{around}.{mark.name}"
         yield Part(starts[index], starts[index + 1] if index + 1 < len(starts) else len(lines), name)
+
+
+def _ended_sections(lines: Sequence[str], cuts: Sequence[Mark]) -> Iterator[Part]:
+    """Lines of each definition without those in it; what is left between them belongs to what is around them."""
+    begins: dict[int, str] = {0: ""}
+    around: list[Mark] = []
+    floor = 0
+    for mark in cuts:
+        while around and (around[-1].end <= mark.line or around[-1].end < mark.end):
+            floor = min(around.pop().end, mark.line)
+            begins[floor] = around[-1].name if around else ""
+        begins[_leading(lines, mark.line, floor)] = mark.name
+        around.append(mark)
+        floor = mark.line + 1
+    while around:
+        end = around.pop().end
+        begins[end] = around[-1].name if around else ""
+    starts = sorted(line for line in begins if line < len(lines))
+    for start, end in pairwise([*starts, len(lines)]):
+        if any(_WORDS.search(line) for line in lines[start:end]):  # no part for a closing bracket
+            yield Part(start, end, begins[start])
 
 
 def _leading(lines: Sequence[str], line: int, floor: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 
-from handrail.index.store import Hit
+from handrail.index.view import Hit
 from handrail.index.words import folded
 
 _TESTS = re.compile(
@@ -18,6 +18,9 @@ _LESSER = re.compile(
     re.IGNORECASE,
 )
 _PROSE = re.compile(r"\.(?:md|rst|txt|adoc|toml|ini|cfg|ya?ml)$", re.IGNORECASE)
+VECTORS = 0.4  # what a place in their order counts, beside 1 for a place in the order by words
+ALIKE = 0.3  # texts without a common word that are less alike than this are so by chance
+SMOOTH = 60.0  # how little the first places count for more than those after them
 PER_FILE = 2  # parts of one file, until every other file had its turn
 
 
@@ -47,7 +50,6 @@ def ranked(
     hits: Sequence[tuple[bytes, Hit]],
     named: Mapping[bytes, float],
     held: Mapping[int, frozenset[str]],
-    limit: int,
 ) -> list[Ranked]:
     """Order parts: by their words, what the whole file and its path say, and whether they define what was named."""
     best_text = max((hit.score for _, hit in hits), default=0.0) or 1.0
@@ -63,6 +65,33 @@ def ranked(
         parts.sort(key=lambda part: (-part.score, part.first))
     found = [_lifted(part, files[path], index) for path in files for index, part in enumerate(files[path])]
     found.sort(key=lambda part: (-part.score, part.path, part.first))
+    return found
+
+
+def alike(asked: Asked, near: Sequence[tuple[bytes, Hit]]) -> list[Ranked]:
+    """Order parts by how much they are about the same, and what their files are."""
+    found = [Ranked(path, hit.first, hit.last, hit.symbol, hit.score * _standing(path, asked)) for path, hit in near]
+    return sorted(found, key=lambda part: (-part.score, part.path, part.first))
+
+
+def fused(by_words: Sequence[Ranked], by_vectors: Sequence[Ranked]) -> list[Ranked]:
+    """Bring two orders together by the places that parts have in each: their scores have no common measure."""
+    parts: dict[tuple[bytes, int], Ranked] = {}
+    scores: dict[tuple[bytes, int], float] = {}
+    for order, weight in ((by_words, 1.0), (by_vectors, VECTORS)):
+        for number, part in enumerate(order):
+            key = (part.path, part.first)
+            if order is by_vectors and key not in parts and part.score < ALIKE:
+                continue
+            parts.setdefault(key, part)
+            scores[key] = scores.get(key, 0.0) + weight / (SMOOTH + number)
+    most = (1.0 + VECTORS) / SMOOTH
+    found = [Ranked(part.path, part.first, part.last, part.symbol, scores[key] / most) for key, part in parts.items()]
+    return sorted(found, key=lambda part: (-part.score, part.path, part.first))
+
+
+def page(found: Iterable[Ranked], limit: int) -> list[Ranked]:
+    """The first of an order, no file filling it."""
     return list(_varied(found))[:limit]
 
 

@@ -22,6 +22,7 @@ _SMALL_TEXT = (
     "definition located place part project show tell"
 )
 _SMALL = frozenset(_SMALL_TEXT.split())
+_MUTE = frozenset({"self", "return", "none", "true", "false", "def", "import"})  # in nearly every part of code
 
 
 class Splitter:
@@ -53,6 +54,17 @@ def parts_of(word: str) -> list[str]:
     if len(parts) > 1:
         return [*parts, whole]
     return parts or ([whole] if whole else [])
+
+
+def names_in(text: str) -> set[str]:
+    """The different names of a text, as they are written."""
+    return set((_ASCII if text.isascii() else _WORD).findall(text))
+
+
+def spoken(name: str) -> str:
+    """A name as one would say it: `readFile` is "read file"; "" for what is nobody's name."""
+    said = " ".join(map(str.lower, _PART.findall(name))) if len(name) <= MAX_WORD else ""
+    return "" if said in _MUTE else said
 
 
 def terms_of(query: str, most: int = 32) -> list[str]:

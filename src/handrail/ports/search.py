@@ -48,6 +48,8 @@ class IndexState:
     skipped: int = 0  # too large, unreadable or no text
     seconds: float = 0.0  # spent on bringing it up to date
     partial: bool = False  # there are more files than settings let it cover
+    vectors: bool = False  # they helped to rank
+    lacks: str = ""  # why they did not, though settings ask for them
 
 
 class Index(Protocol):

@@ -81,8 +81,10 @@ def _piece(match: re.Match[str], whole: str) -> str:
 
 
 def _character_set(text: str, whole: str) -> str:
-    body = text[1:-1]
-    negated, body = body[0] in "!^", body.lstrip("!^") if body[0] in "!^" else body
+    negated = text[1] in "!^"
+    body = text[2 if negated else 1 : -1]
+    if not body:
+        raise _unreadable(whole, f"{text} names no character", whole.find(text))
     escaped = re.sub(r"([\\\[\]&~|^])", r"\\\1", body)
     pattern = f"(?!/)[{'^' if negated else ''}{escaped}]"
     try:

@@ -6,11 +6,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import attrgetter
 
 from handrail.ports import Limits, Secrets
 from handrail.queries import Hit
 
 _ROOM_BYTES, _ROOM_LINES = 1024, 6  # kept free for what is said after the lines
+_IS_MATCH = attrgetter("is_match")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +41,18 @@ def lined(hits: Sequence[Hit], texts: Sequence[str], names: Sequence[str], limit
     """Write lines below the name of their file: `12:` for a match, `12-` for context."""
     lines: list[str] = []
     ends: list[int] = []  # how many lines there are when a hit is written
-    gaps = not all(hit.is_match for hit in hits)
+    gaps = not all(map(_IS_MATCH, hits))
     last_name, last_line = "", 0
     for hit, text, name in zip(hits, texts, names, strict=True):
+        line = hit.line
         if name != last_name:
             lines += ["", name] if lines else [name]
-        elif gaps and hit.line != last_line + 1:
+            last_name = name
+        elif gaps and line != last_line + 1:
             lines.append("--")
-        lines.append(f"{hit.line}:{text}" if hit.is_match else f"{hit.line}-{text}")
+        lines.append(f"{line}:{text}" if hit.is_match else f"{line}-{text}")
         ends.append(len(lines))
-        last_name, last_line = name, hit.line
+        last_line = line
     room = _fitting(lines, limits)
     if room == len(lines):
         return Page(lines, len(hits))

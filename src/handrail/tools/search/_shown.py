@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -12,6 +12,7 @@ from handrail.errors import Code, Problem
 from handrail.words import Place
 
 _UNSHOWABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_PRINTABLE = bytes(range(0x20, 0x7F))
 _PLAIN = "/ !\"#$&'()*+,;<=>?@[\\]^`{|}:"
 
 
@@ -31,6 +32,15 @@ def shown_path(prefix: str, path: str) -> str:
     if whole.isascii() and whole.isprintable():
         return whole
     return _UNSHOWABLE.sub(_escape, whole)
+
+
+def shown_paths(prefix: str, paths: Sequence[str]) -> list[str]:
+    """Write many found paths; one look at all of them where nothing has to be escaped."""
+    whole = [prefix + path for path in paths] if prefix else list(paths)
+    together = "\0".join(whole)
+    if together.isascii() and len(together.encode().translate(None, _PRINTABLE)) == len(whole) - 1:
+        return whole  # nothing is left but what was put between them
+    return [shown_path("", path) for path in whole]
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -37,7 +37,7 @@ class Spot:
 class Freshness:
     """How the answer was found, and how fresh the index was."""
 
-    ranking: str  # lexical | grep
+    ranking: str  # lexical | hybrid (words and vectors) | grep
     files: int
     updated: int
     waiting: int
@@ -75,9 +75,8 @@ async def codebase_search(
     warnings: tuple[str, ...] = ()
     try:
         found, state = await index.search(query, paths, limit, _progress(screen, clock))
-        ranking = "lexical"
-        if state.partial:
-            warnings = ("There are more files than search.max_files lets the index cover; name deeper paths.",)
+        ranking = "hybrid" if state.vectors else "lexical"
+        warnings = tuple(_warnings(state))
     except Problem as problem:
         if problem.code is not Code.IO_ERROR:
             raise
@@ -87,6 +86,13 @@ async def codebase_search(
     spots = [spot for passage in found if (spot := await _spot(passage, files, secrets, limits)) is not None]
     fresh = Freshness(ranking, state.files, state.updated, state.waiting, state.skipped, state.seconds)
     return _answer(query, paths, Spots(spots, fresh), warnings, limits)
+
+
+def _warnings(state: IndexState) -> Iterator[str]:
+    if state.partial:
+        yield "There are more files than search.max_files lets the index cover; name deeper paths."
+    if state.lacks:
+        yield f'search.vectors is "on", but {state.lacks}. The answer is ranked by words alone.'
 
 
 def _progress(screen: Screen, clock: Clock) -> Callable[[int, int], None]:
@@ -168,4 +174,4 @@ def _freshness(index: Freshness) -> str:
     )
     waiting = f"; {index.waiting} more wait to be indexed, so search again" if index.waiting else ""
     skipped = f"; {index.skipped} too large or unreadable" if index.skipped else ""
-    return f"[Lexical index: {state}{waiting}{skipped}]"
+    return f"[{index.ranking.capitalize()} index: {state}{waiting}{skipped}]"
