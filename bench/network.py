@@ -1,6 +1,7 @@
 """http_fetch with every gate against bare clients without any: one warm connection, a large body, a thousand at once.
 
-The server is a process of its own on loopback. httpx2 is measured where it is installed.
+The server is a process of its own on loopback. httpx2 is measured where it is installed. The large body is measured
+twice: all clients in one process, where each profits from memory that another one holds, and each in its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -139,25 +140,62 @@ def _numbered(get: Get, url: str) -> Callable[[int], Awaitable[Any]]:
     return lambda number: get(f"{url}?{number}")
 
 
+CLIENTS: dict[str, Callable[[int], AbstractAsyncContextManager[Get]]] = {
+    "handrail http_fetch, every gate": lambda port: handrail_client(port, spill=False),
+    "httpx2, bare": lambda _: httpx2_client(),
+    "aiohttp, bare": lambda _: aiohttp_client(),
+    "handrail, whole body kept and redacted": lambda port: handrail_client(port, spill=True),
+}
+
+
+async def serve_turns(name: str, port: int) -> None:
+    """Be one client: for each line of input fetch the large body three times, and print the times."""
+    async with CLIENTS[name](port) as get:
+        while sys.stdin.readline():
+            taken = []
+            for _ in range(3):
+                started = time.perf_counter()
+                await get(f"http://127.0.0.1:{port}/large?{started}")
+                taken.append(time.perf_counter() - started)
+            print(*taken, flush=True)
+
+
+def alone(names: list[str], port: int, rounds: int) -> None:
+    """Print the median of each client in a process of its own; they take turns."""
+    pipe = subprocess.PIPE
+    start = [sys.executable, __file__]
+    clients = {name: subprocess.Popen([*start, name, str(port)], stdin=pipe, stdout=pipe, text=True) for name in names}
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds + 2):
+        for name, client in clients.items():
+            assert client.stdin is not None
+            assert client.stdout is not None
+            client.stdin.write("\n")
+            client.stdin.flush()
+            taken = client.stdout.readline().split()
+            times[name] += map(float, taken) if number >= 2 else ()
+    for client in clients.values():
+        client.communicate(timeout=30)
+    print("\n5 MB body, each client in a process of its own")
+    for name, found in times.items():
+        print(f"  {name:44} {statistics.median(found) * 1e6:10.1f} us")
+
+
 async def main(*, rounds: int = 20) -> None:
     """Measure all, in one run."""
     async with AsyncExitStack() as stack:
         port = await stack.enter_async_context(served())
         base = f"http://127.0.0.1:{port}"
-        clients: dict[str, Get] = {
-            "handrail http_fetch, every gate": await stack.enter_async_context(handrail_client(port, spill=False))
-        }
-        if find_spec("httpx2") is not None:
-            clients["httpx2, bare"] = await stack.enter_async_context(httpx2_client())
-        else:
+        names = [name for name in CLIENTS if not name.startswith("httpx2") or find_spec("httpx2") is not None]
+        if len(names) < len(CLIENTS):
             print("httpx2 is not installed: not measured")
-        clients["aiohttp, bare"] = await stack.enter_async_context(aiohttp_client())
-        keeps = await stack.enter_async_context(handrail_client(port, spill=True))
+        large = {name: await stack.enter_async_context(CLIENTS[name](port)) for name in names}
+        clients = {name: get for name, get in large.items() if "kept" not in name}
         await table("1 KB over a warm connection", clients, f"{base}/small", rounds=rounds, batch=50)
-        large = {**clients, "handrail, whole body kept and redacted": keeps}
-        await table("5 MB body", large, f"{base}/large", rounds=rounds, batch=3, size=LARGE)
+        await table("5 MB body, all clients in one process", large, f"{base}/large", rounds=rounds, batch=3, size=LARGE)
+        await asyncio.to_thread(alone, names, port, rounds)
         await bursts(clients, f"{base}/small", max(3, rounds // 4))
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(serve_turns(sys.argv[1], int(sys.argv[2])) if len(sys.argv) > 1 else main())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import time
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ from handrail.net.headers import checked
 from handrail.policy.patterns import host_matches
 from handrail.ports import HttpRequest, HttpResponse
 from handrail.tools.http._charset import decode
-from handrail.tools.http._markdown import markdown
+from handrail.tools.http._markdown import Overgrown, markdown
 from handrail.urls import parse
 from serving import Asked, answer, code, reaching, serving
 
@@ -45,6 +46,51 @@ def test_no_page_takes_longer_than_its_length_allows(shape: str) -> None:
     started = time.process_time()
     markdown(SHAPES[shape](400_000), BASE)
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("unit", ["<hr>", "<p>a", "<li>a", "<td>", "<h1>a", "<table><td>a", "<tr><td>a", "<a href=x>y"])
+def test_no_page_takes_many_times_its_length_in_memory(unit: str) -> None:
+    """A block for every four characters of a page is written down, and not gathered as an object."""
+    html = unit * (200_000 // len(unit))
+    tracemalloc.start()
+    markdown(html, BASE)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < (4 if unit == "<td>" else 25) * len(html)
+
+
+@pytest.mark.parametrize(
+    ("html", "path"),
+    [
+        ("<a href=x>y</a>" * 20_000, "long/" * 1600),
+        ("<img alt=a src=b>" * 20_000, "long/" * 1600),
+        ("<blockquote>" * 12 + "<ul>" * 12 + "<pre>" + "x\n" * 100_000, ""),
+        ("<blockquote>" * 12 + "<ul>" * 12 + "<li>a" * 60_000, ""),
+        ("<blockquote>" * 12 + "<ul>" * 12 + "a<br>" * 100_000, ""),
+    ],
+    ids=["links", "images", "lines of code", "items", "lines"],
+)
+def test_a_page_made_to_grow_is_no_markdown(html: str, path: str) -> None:
+    """Kilobytes before each of many short links or lines would make gigabytes of a few megabytes."""
+    with pytest.raises(Overgrown):
+        markdown(html, parse(f"http://a.test/{path}"))
+
+
+async def test_a_page_made_to_grow_is_given_as_it_is_when_asked_for(opens: Opens) -> None:
+    """The problem names the call that helps, and a page with long addresses is none of these."""
+    path, html = f"/{'long/' * 1500}", "<a href=x>y</a>" * 10_000
+    async with serving() as server, reaching(opens, server) as runtime:
+        server.on(path, html, headers={"Content-Type": "text/html"})
+        server.on("/few", "<a href=x>y</a>" * 1000, headers={"Content-Type": "text/html"})
+        url = f"http://a.test:{server.port}{path}"
+        outcome = await runtime.call("http_fetch", {"url": url})
+        assert outcome.error is not None
+        assert (code(outcome), outcome.error.next_call) == (
+            "HTTP_TOO_LARGE",
+            {"tool": "http_fetch", "args": {"url": url, "format": "text"}},
+        )
+        assert (await runtime.call("http_fetch", {"url": url, "format": "text"})).ok
+        assert (await runtime.call("http_fetch", {"url": f"http://a.test:{server.port}/few"})).ok
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ from handrail.net.bodies import too_large, unpacking
 from handrail.net.bounds import MAX_REDIRECTS, NetBounds
 from handrail.net.credentials import Credentials
 from handrail.net.gate import Gate
+from handrail.net.gathering import Body
 from handrail.net.hosts import Hosts
+from handrail.net.resuming import Part, part_of
 from handrail.net.waiting import retry_after
 from handrail.ports import Clock, HttpRequest, HttpResponse, Sleep, Work
 from handrail.urls import Url
@@ -64,30 +66,7 @@ class Trip:
     via: list[str] = field(default_factory=list)
     at: str = ""  # the host that is being asked
     taken: int = 0  # bytes handed on
-
-
-class Body:
-    """A body as it gathers; hashed while the next piece is under way."""
-
-    __slots__ = ("_digest", "_pieces")
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin anew."""
-        self._pieces: list[bytes] = []
-        self._digest = sha256()
-
-    async def take(self, piece: bytes) -> None:
-        """Take one piece in."""
-        self._pieces.append(piece)
-        self._digest.update(piece)
-
-    def of(self, response: HttpResponse) -> HttpResponse:
-        """The response with its body."""
-        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        return replaced(response, body=body, bytes=len(body), sha256=self._digest.hexdigest())
+    part: Part | None = None  # what makes it possible to go on after a cut
 
 
 class Network:
@@ -162,12 +141,19 @@ class BoundNet:
 
     async def fetch(self, request: HttpRequest) -> HttpResponse:
         """Send a request and read the whole body; any status is an answer."""
+        response, digest = await self.arrived(request)
+        return replaced(response, sha256=await digest())
+
+    async def arrived(self, request: HttpRequest) -> tuple[HttpResponse, Callable[[], Awaitable[str]]]:
+        """Send a request and read the whole body; its hash, which may still be under way, is waited for apart."""
         body = Body()
         trip = self._trip(request, self._network.bounds.max_bytes, body.take)
-        return body.of(await self._sent(trip, request, body.forget))
+        response = await self._sent(trip, request, body.forget)
+        whole = body.whole()
+        return replaced(response, body=whole, bytes=len(whole)), body.digest.hexdigest
 
     async def download(self, request: HttpRequest, write: Take) -> HttpResponse:
-        """Send a GET and hand each piece of a success on; a retry never repeats a piece."""
+        """Send a GET and hand each piece of a success on; a retry goes on where the last one was cut, or not at all."""
         trip = self._trip(request, self._network.bounds.max_download_bytes, write)
         trip.whole = False
         return await self._sent(trip, request, None)
@@ -208,7 +194,7 @@ class BoundNet:
             try:
                 response = await self._follow(trip)
             except Again as again:
-                if last or (trip.taken and forget is None):
+                if last or (trip.taken and forget is None and trip.part is None):
                     raise again.problem from None
                 wait = None
             else:
@@ -220,9 +206,11 @@ class BoundNet:
             await network.sleep(self._pause(tries, wait))
             if forget is not None:
                 forget()
+                trip.taken = 0
+            if not trip.taken:
+                trip.part = None
             trip.url, trip.method, trip.headers, trip.body = first, request.method, trip.headers, request.body
             trip.via.clear()
-            trip.taken = 0
         raise AssertionError  # pragma: no cover  counting has no end
 
     def _again(self, method: str) -> bool:
@@ -237,7 +225,7 @@ class BoundNet:
 
     async def _follow(self, trip: Trip) -> HttpResponse:
         """Ask, and go where the answers lead to, each step judged on its own."""
-        headers = trip.headers
+        headers = trip.headers if trip.part is None else trip.headers | trip.part.asking(trip.taken)
         for _ in range(MAX_REDIRECTS + 1):
             self._judge(trip)
             async with self._network.slots:
@@ -308,23 +296,21 @@ class BoundNet:
 
     async def _answered(self, trip: Trip, answer: ClientResponse, address: str) -> tuple[HttpResponse, Url | None]:
         """Read an answer whose headers are there."""
-        target = _location(trip, answer)
+        target, status, body = _location(trip, answer), answer.status, b""
         if target is None and trip.method != "HEAD":
-            taken = trip.whole or 200 <= answer.status < 300
-            body = b"" if taken else await _excerpt(answer)
-            if taken:
+            if trip.whole or 200 <= status < 300:
+                status = _belonging(trip, answer)
                 await self._read(trip, answer)
-        else:
-            body = b""
+            else:
+                body = await _excerpt(answer)
         told = heads.shown(answer.headers.items())
-        response = HttpResponse(
-            trip.url.text, answer.status, told, body, address, tuple(trip.via), 1, trip.taken or len(body)
-        )
+        response = HttpResponse(trip.url.text, status, told, body, address, tuple(trip.via), 1, trip.taken or len(body))
         return response, target
 
     async def _read(self, trip: Trip, answer: ClientResponse) -> None:
         """Hand the body on, unpacked and counted; HTTP_TOO_LARGE as soon as it is too much."""
-        most, length = trip.max_bytes, answer.content_length
+        most = trip.max_bytes
+        length = None if answer.content_length is None else trip.taken + answer.content_length
         unpacked = unpacking(answer.headers.get("Content-Encoding", ""))
         if length is not None and length > most:
             raise _over(trip.url, most, length)
@@ -353,6 +339,20 @@ def _location(trip: Trip, answer: ClientResponse) -> Url | None:
     except Problem as problem:
         text = f"{trip.url.shown} leads to a place that is not reached: {problem.message}"
         raise Problem(Code.HOST_NOT_ALLOWED, text, host=trip.url.host) from None
+
+
+def _belonging(trip: Trip, answer: ClientResponse) -> int:
+    """See that an answer goes on where a cut one ended, or begins; gives the status that stands for all of it."""
+    if trip.whole:
+        return answer.status
+    url = trip.url.text
+    if trip.part is None:
+        trip.part = part_of(url, answer.status, answer.headers, answer.content_length, trip.headers)
+        return answer.status
+    if not trip.part.continued(trip.taken, url, answer.status, answer.headers):
+        text = f"{trip.url.shown} was cut in the middle, and what it gave then is not the rest of it."
+        raise Problem(Code.UPSTREAM_ERROR, text, host=trip.url.host)
+    return trip.part.status
 
 
 def _turn(trip: Trip, status: int) -> None:

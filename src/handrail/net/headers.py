@@ -22,7 +22,7 @@ _OURS = frozenset(
     }
 )
 # What may be told to a host that a redirect leads to; everything else was meant for the first one.
-_TRAVELLING = frozenset({"accept", "accept-language", "user-agent", "range", "if-range"})
+_TRAVELLING = frozenset({"accept", "accept-encoding", "accept-language", "user-agent", "range", "if-range"})
 _HIDDEN = frozenset({"set-cookie", "set-cookie2", "cookie", "authorization", "proxy-authenticate", "www-authenticate"})
 
 

@@ -47,8 +47,11 @@ class Net(Protocol):
     async def fetch(self, request: HttpRequest) -> HttpResponse:
         """Send a request and read the whole body; any status is an answer."""
 
+    async def arrived(self, request: HttpRequest) -> tuple[HttpResponse, Callable[[], Awaitable[str]]]:
+        """Like `fetch`, but as soon as the body is there: what comes with it waits for its hash and gives it."""
+
     async def download(self, request: HttpRequest, write: Callable[[bytes], Awaitable[None]]) -> HttpResponse:
-        """Send a GET and hand each piece of the body on; a retry never repeats a piece.
+        """Send a GET and hand each piece of the body on; a retry goes on where the last try was cut, or not at all.
 
         The body of an answer that is no success is not handed on; its beginning is in `body`.
         """

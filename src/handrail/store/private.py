@@ -60,7 +60,7 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def write_all(handle: int, data: bytes) -> None:
+def write_all(handle: int, data: bytes | memoryview) -> None:
     """Write every byte, however many writes it takes."""
     view = memoryview(data)
     while view:

@@ -16,7 +16,7 @@ from handrail.words import Ref
 _NUMBER = re.compile(r"(?:.*_)?([0-9]{1,18})\.[a-z]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STREAM_BYTES = 64 * 1024 * 1024  # kept of one stream; of more than this both ends
-_PART = 1 << 20
+_PART = 1 << 20  # of a write: for larger ones, file systems look for larger pages, which may take longer than writing
 
 
 class FileSpill:
@@ -28,13 +28,17 @@ class FileSpill:
 
     def put(self, text: str, name: str = "") -> Ref:
         """Keep a text, redacted by its caller, and name it."""
+        return self.keep(text.encode("utf-8", "backslashreplace"), name)
+
+    def keep(self, data: bytes, name: str = "", *, hashed: bool = True) -> Ref:
+        """Keep a text, redacted by its caller, that is UTF-8 already; `hashed=False` leaves the hash to the caller."""
         if name and _NAME.fullmatch(name) is None:
             raise ValueError(f"{name!r} cannot name an observation")
-        data = text.encode("utf-8", "backslashreplace")
         try:
             file, handle = self._next(name)
             try:
-                write_all(handle, data)
+                for start in range(0, len(data), _PART):
+                    write_all(handle, memoryview(data)[start : start + _PART])
             except OSError:
                 (self._folder / file).unlink(missing_ok=True)
                 raise
@@ -47,7 +51,7 @@ class FileSpill:
                 errno=error.errno,
                 mend="ask for a smaller part, or free space where runs are kept",
             ) from error
-        return Ref(f"run:observations/{file}", sha256(data).hexdigest(), len(data))
+        return Ref(f"run:observations/{file}", sha256(data).hexdigest() if hashed else "", len(data))
 
     def stream(self, name: str, max_bytes: int = STREAM_BYTES) -> FileSpool:
         """Start keeping a text, redacted by its caller, that comes in parts."""

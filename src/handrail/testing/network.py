@@ -48,6 +48,15 @@ class ScriptedNet:
             sha256=hashlib.sha256(body).hexdigest(),
         )
 
+    async def arrived(self, request: HttpRequest) -> tuple[HttpResponse, Callable[[], Awaitable[str]]]:
+        """Give the URL's answer, and its hash apart."""
+        response = await self.fetch(request)
+
+        async def digest() -> str:
+            return response.sha256
+
+        return response, digest
+
     async def download(self, request: HttpRequest, write: Callable[[bytes], Awaitable[None]]) -> HttpResponse:
         """Hand the URL's answer on in one piece."""
         response = await self.fetch(request)

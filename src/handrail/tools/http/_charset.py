@@ -15,6 +15,7 @@ _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "
 _MEANT = {"iso-8859-1": "windows-1252", "latin-1": "windows-1252", "latin1": "windows-1252", "ascii": "windows-1252"}
 _MEANT |= {"us-ascii": "windows-1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "utf8": "utf-8"}
 _LOOKED_AT = 4096
+_KEEP_ASCII = frozenset({"utf-8", "cp1252", "iso8859-15", "gb18030", "cp932", "euc_jp", "euc_kr", "big5", "koi8-r"})
 _CONTROL = bytes(set(range(32)) - {9, 10, 12, 13, 27})
 
 
@@ -32,13 +33,27 @@ def decode(body: bytes, content_type: str) -> tuple[str, Charset]:
     for mark, marked in _BOMS:
         if body.startswith(mark):
             return _read(body[len(mark) :], marked, "bom")
+    named = _named(body, content_type)
+    return _detected(body) if named is None else _read(body, *named)
+
+
+def as_it_is(body: bytes, content_type: str) -> Charset | None:
+    """How a body is read that is its own text: ASCII in a charset that changes nothing of it; None for any other."""
+    if not body.isascii() or b"\0" in body[:_LOOKED_AT]:
+        return None
+    name, by = _named(body, content_type) or ("utf-8", "bytes")
+    return Charset(name, by) if name in _KEEP_ASCII else None
+
+
+def _named(body: bytes, content_type: str) -> tuple[str, str] | None:
+    """The charset that the header or the body itself names, and which of them."""
     if (found := _HEADER.search(content_type)) and (name := _known(found[1])):
-        return _read(body, name, "header")
+        return name, "header"
     head = body[:_LOOKED_AT]
     if (meta := _META.search(head) or _XML.search(head)) and (name := _known(meta[1].decode("ascii"))):
         # A page that can be read to its meta tag byte by byte is not UTF-16, whatever it says.
-        return _read(body, "utf-8" if name.startswith("utf-16") else name, "meta")
-    return _detected(body)
+        return "utf-8" if name.startswith("utf-16") else name, "meta"
+    return None
 
 
 def is_binary(body: bytes, content_type: str) -> bool:

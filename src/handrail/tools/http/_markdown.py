@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from io import StringIO
 from urllib.parse import urljoin
 
 from handrail.tools.http._html import Token, tokens
@@ -19,23 +20,33 @@ _BLOCKS = frozenset(
 )
 _MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "code": "`", "kbd": "`", "samp": "`", "del": "~~", "s": "~~"}
 _HEADINGS = {f"h{level}": f"{'#' * level} " for level in range(1, 7)}
-_MOST_NESTED = 12
+_MOST_NESTED, _MOST_CELLS = 12, 1000
+_ROOM, _GROWTH = 1024 * 1024, 4
 
 
 def markdown(html: str, base: Url) -> str:
-    """Write a page as Markdown; links are made absolute, scripts and styles are left out, nothing is followed."""
-    page = _Page(base.text)
+    """Write a page as Markdown; links are made absolute, scripts and styles are left out, nothing is followed.
+
+    Raises Overgrown for a page made to grow: long addresses in front of a million links, a million lines in quotes.
+    """
+    page = _Page(base.text, _ROOM + _GROWTH * len(html))
     for token in tokens(html):
         page.take(token)
     return page.text()
 
 
+class Overgrown(Exception):
+    """A page that is many times as long as Markdown."""
+
+
 class _Page:
     """The Markdown so far, and what is open."""
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, room: int) -> None:
         self._base = base
-        self._blocks: list[tuple[bool, str]] = []  # whether it follows at once, text
+        self._room = room  # characters that may still be put before links and lines
+        self._blocks = StringIO()  # written down at once: a list of a million takes fifty times the page
+        self._any = False
         self._line: list[str] = []
         self._prefix = ""  # what the next block begins with: a heading's or a list's mark
         self._skipping, self._skipped = "", 0
@@ -71,8 +82,7 @@ class _Page:
             self.end_pre()
         self.end_row()
         self.end_block()
-        # One blank line between blocks; items of a list and rows of a table follow at once.
-        joined = "".join(f"\n{block}" if tight else f"\n\n{block}" for tight, block in self._blocks)
+        joined = self._blocks.getvalue()
         return f"{joined.strip()}\n" if joined else ""
 
     def _skip(self, kind: str, name: str) -> None:
@@ -147,7 +157,15 @@ class _Page:
             found = urljoin(self._base, _BLANKS.sub("%20", target)) if target else ""
         except ValueError:
             return ""
-        return found if found.startswith(("http://", "https://", "mailto:")) else ""
+        if not found.startswith(("http://", "https://", "mailto:")):
+            return ""
+        self._grow(len(found))
+        return found
+
+    def _grow(self, characters: int) -> None:
+        self._room -= characters
+        if self._room < 0:
+            raise Overgrown
 
     def line_break(self) -> None:
         self._line.append("\n")
@@ -174,12 +192,14 @@ class _Page:
         depth = min(len(self._lists), _MOST_NESTED)
         indent = "  " * (depth - 1 if item else depth)
         mark = "> " * min(self._quotes, _MOST_NESTED) + indent
-        lines = block.split("\n")
         hanging = mark + ("  " if item else "")
-        body = "\n".join([mark + lines[0], *(hanging + line for line in lines[1:])])
-        follows = item and bool(self._blocks) and self._in_list
-        self._in_list = bool(self._lists)
-        self._blocks.append((tight or follows, body))
+        self._grow((1 + block.count("\n")) * (len(hanging) + 2))
+        body = mark + block.replace("\n", f"\n{hanging}")
+        follows = item and self._any and self._in_list
+        self._in_list, self._any = bool(self._lists), True
+        # One blank line between blocks; items of a list and rows of a table follow at once.
+        self._blocks.write("\n" if tight or follows else "\n\n")
+        self._blocks.write(body)
 
     def start_list(self, first: int) -> None:
         self.end_block()
@@ -230,7 +250,8 @@ class _Page:
     def cell(self) -> None:
         self.end_block()
         self._row = [] if self._row is None else self._row
-        self._row.append([])
+        if len(self._row) < _MOST_CELLS:  # what stands in further ones goes into the last one
+            self._row.append([])
 
     def end_row(self) -> None:
         if self._row is None:

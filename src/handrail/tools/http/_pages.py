@@ -25,6 +25,28 @@ class Cursor:
         return f"{self.digest}.{self.offset}"
 
 
+class Whole:
+    """A text that is shown page by page, and its UTF-8. One of ASCII alone is read only where it is shown."""
+
+    __slots__ = ("_text", "body")
+
+    def __init__(self, body: bytes, text: str | None) -> None:
+        self.body, self._text = body, text  # None: ASCII
+
+    def __len__(self) -> int:
+        """Characters."""
+        return len(self.body if self._text is None else self._text)
+
+    def __getitem__(self, part: slice) -> str:
+        """The characters of a part."""
+        return self.body[part].decode("ascii") if self._text is None else self._text[part]
+
+
+def read_again(body: bytes) -> Whole:
+    """The text of a body that was read before, and kept as UTF-8."""
+    return Whole(body, None if body.isascii() else body.decode())
+
+
 def read_cursor(text: str) -> Cursor:
     """Read a cursor; INVALID_ARGS for what is none."""
     found = _CURSOR.fullmatch(text)
@@ -33,7 +55,7 @@ def read_cursor(text: str) -> Cursor:
     return Cursor(found[1], int(found[2]))
 
 
-def end_of_page(text: str, offset: int, limits: Limits) -> int:
+def end_of_page(text: str | Whole, offset: int, limits: Limits) -> int:
     """Where the page ends that begins at `offset`: after a whole line, or within one that fills the page alone."""
     room = max(256, limits.max_output_bytes - _ROOM_BYTES)
     page = text[offset : offset + room]

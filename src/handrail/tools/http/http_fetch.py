@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypeVar
 
 from handrail import urls
 from handrail.catalog import tool
 from handrail.errors import Code, Problem
 from handrail.ports import HttpResponse, Limits, Net, Secrets, Spill
 from handrail.tools.http import _request as ask
-from handrail.tools.http._charset import decode, is_binary
-from handrail.tools.http._pages import Cursor, end_of_page, read_cursor, utf8_bytes, wrapped
+from handrail.tools.http._charset import as_it_is, decode, is_binary
+from handrail.tools.http._pages import Cursor, Whole, end_of_page, read_again, read_cursor, utf8_bytes, wrapped
 from handrail.words import Answer, Ref, Truncation
 
 Format = Annotated[Literal["text", "markdown"], "markdown: HTML as Markdown; text: the body as it is"]
+_Given = TypeVar("_Given")
 _QUICK = 256 * 1024
 
 
@@ -59,17 +60,32 @@ async def http_fetch(
     """Fetch a text from an allowed host; HTML comes as Markdown. What does not fit comes page by page."""
     where = None if cursor is None else read_cursor(cursor)
     name = f"{method} {urls.parse(url).text} {format}"
-    response = None if where is None else net.kept(f"{name} {where.digest}")
-    if response is not None and where is not None:
-        page = Page(name, response, response.body.decode(), where, method, limits)
-        return await page.answer(net, secrets, spill, ())
+    held = None if where is None else net.kept(f"{name} {where.digest}")
+    if held is not None and where is not None:
+        return Page(name, held, read_again(held.body), where, method, limits).answer(net, secrets)
     _refuse_repeat(where, method)
-    response = await net.fetch(ask.request(url, method, headers, body, timeout_ms, max_bytes))
-    ask.need_answer(response, secrets)
+    came, digest = await net.arrived(ask.request(url, method, headers, body, timeout_ms, max_bytes))
+    ask.need_answer(came, secrets)
+
+    def read() -> tuple[Whole, HttpResponse, tuple[str, ...], Ref | None]:
+        text, response, warnings = _readable(came, format, url, secrets)
+        large = net.spill_large and where is None and len(text) > 0 and end_of_page(text, 0, limits) < len(text)
+        ref = _kept(text, secrets, spill, hashed=text.body is not came.body) if large else None
+        return text, response, warnings, ref
+
+    text, response, warnings, ref = await _aside(len(came.body), read)
+    response = _with(response, sha256=await digest())
     _same(where, response, url)
-    text, response, warnings = await _aside(_effort(response), partial(_readable, response, format, url, secrets))
-    page = Page(name, response, text, where or Cursor(response.sha256[:16], 0), method, limits)
-    return await page.answer(net, secrets, spill, warnings)
+    refs = () if ref is None else (ref if ref.sha256 else replace(ref, sha256=response.sha256),)
+    page = Page(name, response, text, where or Cursor(response.sha256[:16], 0), method, limits, refs)
+    return page.answer(net, secrets, warnings)
+
+
+def _kept(text: Whole, secrets: Secrets, spill: Spill, *, hashed: bool) -> Ref:
+    """Keep the whole of a text with its secrets hidden; one without any as it came, hashed where nobody does it."""
+    if secrets.quiet(text.body):
+        return spill.keep(text.body, "http", hashed=hashed)
+    return spill.put(secrets.text(text[:]), "http")
 
 
 def _refuse_repeat(where: Cursor | None, method: str) -> None:
@@ -89,23 +105,24 @@ def _same(where: Cursor | None, response: HttpResponse, url: str) -> None:
 
 def _readable(
     response: HttpResponse, form: str, asked: str, secrets: Secrets
-) -> tuple[str, HttpResponse, tuple[str, ...]]:
+) -> tuple[Whole, HttpResponse, tuple[str, ...]]:
     """The text that is shown, the response with that text for its body, and what could not be read."""
-    kind = response.headers.get("content-type", "")
-    if is_binary(response.body, kind):
+    kind, body = response.headers.get("content-type", ""), response.body
+    if is_binary(body, kind):
         raise _not_text(response, kind, asked, secrets)
-    text, charset = decode(response.body, kind)
+    charset, text = as_it_is(body, kind), None
+    if charset is None:
+        text, charset = decode(body, kind)
+    if form == "markdown" and _is_html(kind, body[:1024].decode("ascii") if text is None else text[:1024]):
+        text = _as_markdown(body.decode("ascii") if text is None else text, response, asked)
+        body = text.encode("utf-8", "replace")
+    elif text is not None and (charset.name != "utf-8" or charset.by == "bom" or charset.replaced):
+        body = text.encode("utf-8", "replace")
     warnings: tuple[str, ...] = ()
     if charset.replaced:
         warnings = (f"{charset.replaced} characters could not be read as {charset.name} ({charset.by})",)
-    plain = charset.name == "utf-8" and charset.by != "bom" and not charset.replaced
-    if form == "markdown" and _is_html(kind, text):
-        from handrail.tools.http._markdown import markdown
-
-        text, plain = markdown(text, urls.parse(response.url)), False
-    if not plain:
-        response = _with(response, body=text.encode("utf-8", "replace"))
-    return text, _with(response, headers={**response.headers, ENCODING: charset.name}), warnings
+    response = _with(response, body=body, headers={**response.headers, ENCODING: charset.name})
+    return Whole(body, text), response, warnings
 
 
 def _with(response: HttpResponse, **fields: Any) -> HttpResponse:
@@ -116,11 +133,23 @@ def _with(response: HttpResponse, **fields: Any) -> HttpResponse:
 ENCODING = "x-handrail-encoding"  # how the body was read; never sent, never shown
 
 
-def _is_html(kind: str, text: str) -> bool:
+def _is_html(kind: str, start: str) -> bool:
     media = kind.partition(";")[0].strip().lower()
     if media:
         return media in ("text/html", "application/xhtml+xml")
-    return text[:1024].lstrip().lower().startswith(("<!doctype html", "<html"))
+    return start.lstrip().lower().startswith(("<!doctype html", "<html"))
+
+
+def _as_markdown(html: str, response: HttpResponse, asked: str) -> str:
+    from handrail.tools.http._markdown import Overgrown, markdown
+
+    url = urls.parse(response.url)
+    try:
+        return markdown(html, url)
+    except Overgrown:
+        text = f"{url.shown} would be many times as long as Markdown; `format: text` gives it as it is."
+        next_call = {"tool": "http_fetch", "args": {"url": asked, "format": "text"}}
+        raise Problem(Code.HTTP_TOO_LARGE, text, next_call=next_call, bytes=response.bytes) from None
 
 
 def _not_text(response: HttpResponse, kind: str, asked: str, secrets: Secrets) -> Problem:
@@ -134,13 +163,7 @@ def _not_text(response: HttpResponse, kind: str, asked: str, secrets: Secrets) -
     )
 
 
-def _effort(response: HttpResponse) -> int:
-    """How long reading a body takes: decoding is quick, HTML is not."""
-    html = "html" in response.headers.get("content-type", "html")
-    return len(response.body) if html else len(response.body) // 32
-
-
-async def _aside(size: int, work: Any) -> Any:
+async def _aside(size: int, work: Callable[[], _Given]) -> _Given:
     """Do long work in a thread, short work at once."""
     return await asyncio.to_thread(work) if size > _QUICK else work()
 
@@ -151,50 +174,47 @@ class Page:
 
     name: str
     response: HttpResponse
-    text: str  # the whole of it
+    text: Whole
     at: Cursor
     method: str
     limits: Limits
+    refs: tuple[Ref, ...] = ()
 
-    async def answer(self, net: Net, secrets: Secrets, spill: Spill, warnings: tuple[str, ...]) -> Answer[Fetched]:
+    def answer(self, net: Net, secrets: Secrets, warnings: tuple[str, ...] = ()) -> Answer[Fetched]:
         """Cut the page out, hide what must be hidden, and say how to go on."""
         response, start, text = self.response, self.at.offset, self.text
         if start > len(text):
             raise Problem(Code.INVALID_ARGS, "This cursor leads beyond the end; there is nothing more.")
         end = end_of_page(text, start, self.limits) if text else 0
         whole = start == 0 and end == len(text)
-        page = text
-        refs: tuple[Ref, ...] = ()
+        page = text[start:end]
         if not whole:
-            page = secrets.excerpt(
-                text[max(0, start - ask.AROUND) : start], text[start:end], text[end : end + ask.AROUND]
-            )
+            page = secrets.excerpt(text[max(0, start - ask.AROUND) : start], page, text[end : end + ask.AROUND])
             net.keep(f"{self.name} {self.at.digest}", response)
-            if net.spill_large and start == 0:
-                refs = (spill.put(await _aside(len(text), partial(secrets.text, text)), "http"),)
-        elif wrapped(text, self.limits.max_line_chars) is not text:
-            page = secrets.text(text)  # before lines are broken: half a secret is not known as one
-        cut = None if whole else self._cut(text, end, refs)
+        elif wrapped(page, self.limits.max_line_chars) is not page:
+            page = secrets.text(page)  # before lines are broken: half a secret is not known as one
+        cut = None if whole else self._cut(end)
         told = {name: value for name, value in response.headers.items() if name != ENCODING}
         data = Fetched(
             ask.shown(response.url), response.status, told, page, response.bytes, response.sha256,
             response.headers[ENCODING], whole, list(response.redirects),
         )  # fmt: skip
         said = f"HTTP {response.status} {data.url}: {response.bytes} bytes{'' if whole else ', in part'}"
-        content = f"{said}\n\n{wrapped(page, self.limits.max_line_chars)}{self._notice(cut, end, len(text), refs)}"
+        content = f"{said}\n\n{wrapped(page, self.limits.max_line_chars)}{self._notice(cut, end)}"
         proof = ask.evidence(self.method, response)
-        return Answer(data, said, content, (proof,), cut, refs, warnings=warnings)
+        return Answer(data, said, content, (proof,), cut, self.refs, warnings=warnings)
 
-    def _cut(self, text: str, end: int, refs: tuple[Ref, ...]) -> Truncation:
+    def _cut(self, end: int) -> Truncation:
+        text = self.text
         following = Cursor(self.at.digest, end).text if end < len(text) else None
         shown = utf8_bytes(text[self.at.offset : end])
-        return Truncation("bytes", shown, utf8_bytes(text), following, refs[0].ref if refs else None)
+        return Truncation("bytes", shown, len(text.body), following, self.refs[0].ref if self.refs else None)
 
-    def _notice(self, cut: Truncation | None, end: int, total: int, refs: tuple[Ref, ...]) -> str:
+    def _notice(self, cut: Truncation | None, end: int) -> str:
         if cut is None:
             return ""
-        shown = f"characters {self.at.offset + 1}-{end} of {total} shown"
+        shown = f"characters {self.at.offset + 1}-{end} of {len(self.text)} shown"
         if cut.next_cursor is None:
             return f"\n[{shown}; this is the end]"
-        whole = f'; all of it: read_file {{"path": "{refs[0].ref}"}}' if refs else ""
+        whole = f'; all of it: read_file {{"path": "{cut.ref}"}}' if cut.ref else ""
         return f'\n[{shown}; the next part: the same call with "cursor": "{cut.next_cursor}"{whole}]'

@@ -51,7 +51,7 @@ async def http_json(
     given = dict(headers or {})
     if not any(name.lower() == "accept" for name in given):
         given["Accept"] = "application/json"
-    response = await net.fetch(ask.request(url, method, given, body, timeout_ms, max_bytes))
+    response, digest = await net.arrived(ask.request(url, method, given, body, timeout_ms, max_bytes))
     ask.need_answer(response, secrets)
     work = partial(_picked, response, select, secrets)
     value = await asyncio.to_thread(work) if len(response.body) > _QUICK else work()
@@ -59,7 +59,7 @@ async def http_json(
     return Answer(
         data,
         f"HTTP {response.status} {data.url}: {response.bytes} bytes of JSON",
-        evidence=(ask.evidence(method, response),),
+        evidence=(ask.evidence(method, response, sha256=await digest()),),
     )
 
 
