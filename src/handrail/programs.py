@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from handrail import ports
@@ -13,7 +15,7 @@ from handrail.errors import Code, Problem
 from handrail.limits import Limits
 from handrail.outside import Outside
 from handrail.settings import Settings, paths
-from handrail.words import Json, Touch, Verdict
+from handrail.words import Change, Json, Touch, Verdict
 from handrail.workspace.files import WorkspaceFiles
 from handrail.worlds import Ground
 
@@ -21,8 +23,11 @@ if TYPE_CHECKING:
     from socket import socket
 
     from handrail.processes.bound import RunPrograms
-    from handrail.processes.host import Terms
+    from handrail.processes.host import Followed, Terms
+    from handrail.processes.sink import Written
     from handrail.sandbox.launching import Sandbox
+
+log = logging.getLogger("handrail")
 
 
 class Programs:
@@ -35,6 +40,7 @@ class Programs:
         self._outside = outside
         self._made: RunPrograms | None = None
         self.choose: Callable[[], Sandbox] | None = None  # tests set their own before the first program
+        self.followed: Followed | None = None  # a front end sets its own, to show how far programs are
 
     @property
     def made(self) -> RunPrograms:
@@ -50,6 +56,33 @@ class Programs:
     def told(self, verdict: Verdict) -> Mapping[str, Json]:
         """How the programs of a call would be confined; SANDBOX_UNAVAILABLE where they cannot be."""
         return self.made.host.told(verdict)
+
+    def mend(self) -> None:
+        """Put back what a runtime was keeping of a review when it ended: such changes are kept whole, or not at all."""
+        journal = self._ground.journal
+        if journal.read_only or not os.path.isdir(self._unfinished):
+            return
+        from handrail.processes.unfinished import abandoned
+
+        hide = self._ground.redactor.value
+        for note in abandoned(self._unfinished, {root.path for root in self._ground.roots if root.writable}):
+            put_back: list[Change] = []
+            left = note.roll_back(put_back.append)
+            told: dict[str, Json] = {
+                "run": note.run_id,
+                "call": note.call_id,
+                "paths": [change.path for change in put_back],
+                "left": left,
+                "aside": str(note.set_aside()) if left else None,
+            }
+            note.remove()
+            log.warning("a review was being kept when its runtime ended: %d changes put back", len(put_back))
+            journal.append("review.dropped", None, {name: hide(value) for name, value in told.items()})
+            journal.flush()
+
+    @property
+    def _unfinished(self) -> Path:
+        return paths.state_dir() / "unfinished"
 
     async def close(self) -> None:
         """End every program that still runs."""
@@ -76,8 +109,15 @@ class Programs:
             aside=str(folder.sandbox),
             count=self._count,
             serve=self._served,
+            run_id=ground.journal.run_id,
+            unfinished=str(self._unfinished),
         )
+        host.followed = self._follow
         return RunPrograms(host)
+
+    def _follow(self, call_id: str, written: Callable[[], Written]) -> None:
+        if self.followed is not None:
+            self.followed(call_id, written)
 
     @asynccontextmanager
     async def _served(self, listener: socket, work: ports.Work) -> AsyncIterator[None]:

@@ -8,12 +8,15 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from handrail.errors import Code
 from handrail.sandbox import landlock
+from handrail.sandbox.domain import Domain
 from handrail.tools.search.grep import grep
 from searching import Searching
 from workspaces import refused
@@ -125,13 +128,14 @@ def run_confined(argv: list[str], folder: int, inherit: tuple[int, ...] = ()) ->
     """Start a program in a domain that reads one folder, and the system's libraries for its loader."""
     libraries = [os.open(path, os.O_PATH) for path in ("/lib", "/lib64", "/usr/lib") if os.path.exists(path)]
     loaders = [str(path) for folder in ("/lib", "/lib64") for path in Path(folder).glob("ld-*.so*")]
-    rules = landlock.ruleset([folder, *libraries], [argv[0], *loaders])
+    domain = Domain([folder, *libraries], [argv[0], *loaders])
     out, err = os.memfd_create("out"), os.memfd_create("err")
     try:
-        child = landlock.start(argv, ruleset_fd=rules, cwd_fd=folder, stdout=out, stderr=err, inherit=inherit)
-        return child.wait(), os.pread(out, 1 << 16, 0), os.pread(err, 1 << 16, 0)
+        child = domain.do(lambda: domain.spawn(argv, folder, (domain.null, out, err), inherit)).result()
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), os.pread(out, 1 << 16, 0), os.pread(err, 1 << 16, 0)
     finally:
-        for fd in (*libraries, rules, out, err):
+        domain.close()
+        for fd in (*libraries, out, err):
             os.close(fd)
 
 
@@ -169,16 +173,76 @@ def test_an_inherited_descriptor_is_read_and_given_to_nobody_else(tmp_path: Path
 
 
 def test_a_failed_start_is_raised_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """An error inside the confined thread reaches the caller; collection is on again."""
+    """An error inside the confined thread reaches the caller; afterwards it serves on, and collection is on again."""
     folder = os.open(tmp_path, os.O_PATH)
     before = len(os.listdir("/proc/self/fd"))
-    rules = landlock.ruleset([folder], [])
-    with pytest.raises(PermissionError):
-        landlock.start(["/bin/true"], ruleset_fd=rules, cwd_fd=folder, stdout=2, stderr=2)
-    os.close(rules)
+    domain, out = Domain([folder], []), os.memfd_create("out")
+    for inherit in ((), (folder,)):  # started by the system's own call, and by Python's
+        start = partial(domain.spawn, ["/bin/true"], folder, (domain.null, out, out), inherit)
+        with pytest.raises(PermissionError):
+            domain.do(start).result()
+    os.close(out)
+    domain.close()
     assert len(os.listdir("/proc/self/fd")) == before
     assert gc.isenabled()
     os.close(folder)
+
+
+def test_nothing_is_collected_while_a_domain_is_at_work(tmp_path: Path) -> None:
+    """Finalizers that open files never run in there, however many pieces of work overlap."""
+    folder = os.open(tmp_path, os.O_PATH)
+    domains = [Domain([folder], []) for _ in range(2)]
+    pieces = [domain.do(gc.isenabled) for domain in domains * 2]
+    assert [piece.result() for piece in pieces[:3]] == [False] * 3
+    assert not gc.isenabled()
+    assert (pieces[3].result(), gc.isenabled()) == (False, True)
+    for domain in domains:
+        domain.close()
+    os.close(folder)
+
+
+def test_a_domain_reads_single_files_outside_only_where_they_were_named(tmp_path: Path) -> None:
+    """What stands beside such a file stays out of reach."""
+    (tmp_path / "in").mkdir()
+    for name in ("named", "beside"):
+        (tmp_path / name).write_text(name)
+    folder = os.open(tmp_path / "in", os.O_PATH)
+    domain = Domain([folder], [], [str(tmp_path / "named")])
+    try:
+        assert domain.do((tmp_path / "named").read_text).result() == "named"
+        with pytest.raises(PermissionError):
+            domain.do((tmp_path / "beside").read_text).result()
+    finally:
+        domain.close()
+        os.close(folder)
+
+
+def test_a_closed_domain_leaves_neither_thread_nor_descriptor(tmp_path: Path) -> None:
+    """It ends with its workspace; one that cannot be made leaves nothing either."""
+    folder = os.open(tmp_path, os.O_PATH)
+    before = (threading.active_count(), len(os.listdir("/proc/self/fd")))
+    Domain([folder], ["/bin/true"], ["/nowhere"]).close()
+    with pytest.raises(FileNotFoundError):
+        Domain([folder], ["/nowhere"])
+    assert (threading.active_count(), len(os.listdir("/proc/self/fd"))) == before
+    os.close(folder)
+
+
+def test_a_domain_holds_on_to_no_folder_it_started_a_program_in(tmp_path: Path) -> None:
+    """Its thread stands in the root again, so that the folder can be removed and its disk be let go of."""
+    (tmp_path / "below").mkdir()
+    root, below = os.open(tmp_path, os.O_PATH), os.open(tmp_path / "below", os.O_PATH)
+    true = os.path.realpath("/bin/true")
+    domain = Domain([root], [true])
+    try:
+        with suppress(OSError):
+            os.waitpid(domain.do(lambda: domain.spawn([true], below, (domain.null,) * 3)).result(), 0)
+        stands = domain.do(os.getcwd).result()
+    finally:
+        domain.close()
+        os.close(root)
+        os.close(below)
+    assert stands in (str(tmp_path), os.getcwd())
 
 
 @pytest.mark.parametrize(("version", "size"), [(1, 8), (2, 8), (3, 8), (4, 16), (5, 16), (6, 24), (7, 24), (9, 24)])

@@ -15,7 +15,10 @@ from behaviour._commands import need_sandbox, run, runtime
 PLANT = """
 import os
 os.mkdir(".git/hooks")
-open(".git/hooks/pre-commit", "w").write("#!/bin/sh")
+try:
+    open(".git/hooks/pre-commit", "w").write("#!/bin/sh")
+except FileNotFoundError:
+    pass  # taken away already
 open(".git/commondir", "w").write("../elsewhere")
 open("handrail.toml", "w").write("[tools]")
 os.mkdir(".vscode")
@@ -107,6 +110,48 @@ async def test_what_a_job_plants_does_not_stay_while_it_runs(repository: Path) -
                 break
         assert (left(repository), text.count("look at it before")) == ([".vscode"], 1)
         assert "job-1 is running" in (await opened.call("job_list", {})).content
+
+
+LIVES = """
+import os, time
+time.sleep(0.3)
+for number in range(5):
+    os.mkdir(".git/hooks")
+    made = time.monotonic()
+    while os.path.lexists(".git/hooks") and time.monotonic() - made < 10:
+        time.sleep(0.001)
+    print(time.monotonic() - made, flush=True)
+"""
+
+
+async def test_a_hook_planted_by_a_running_program_is_gone_within_moments(repository: Path) -> None:
+    """The kernel tells of it: nobody waits for the next look, nor for the program's end."""
+    (repository / "lives.py").write_text(LIVES)
+    async with runtime(repository) as opened:
+        outcome = await run(opened, "python3 lives.py")
+    lived = sorted(float(line) for line in outcome.data["stdout"].split())
+    assert (len(lived), lived[0] < 0.5, lived[-1] < 5) == (5, True, True), lived
+    assert sum("taken away" in text for text in outcome.warnings) == 5
+
+
+@pytest.mark.parametrize("second", ["foreground", "background"])
+async def test_what_a_job_planted_is_taken_away_before_the_next_program_starts(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, second: str
+) -> None:
+    """Also where nobody has looked since: the start of another one is a reason to."""
+    monkeypatch.setattr("handrail.processes.sentry.FIRST_SECONDS", 1000.0)
+    async with runtime(repository) as opened:
+        await run(opened, "python3 plant.py; sleep 600", background=True)
+        read = await opened.call("job_read", {"job": "job-1", "wait_seconds": 10})
+        assert ("planted" in read.content, left(repository)) == (True, [*TAKEN, ".vscode"])
+        outcome = await run(opened, "ls -a . .git", background=second == "background")
+        if second == "background":
+            outcome = await opened.call("job_read", {"job": "job-2", "wait_seconds": 10})
+        names = outcome.content.split()
+        assert ("HEAD" in names, "hooks" in names, "commondir" in names, "handrail.toml" in names) == (
+            True, False, False, False,
+        )  # fmt: skip
+        assert left(repository) == [".vscode"]
 
 
 async def test_a_repository_that_a_program_makes_is_told_and_works(work: Path) -> None:

@@ -125,11 +125,13 @@ class Holding:
         self.held.append(os.dup(stdout))
         return self
 
-    pid, listener, upper = 1, None, None
+    pid, listener, upper, scratch = 1, None, None, None
 
-    async def wait(self) -> Ended:
+    def over(self) -> asyncio.Future[Ended]:
         """It is over."""
-        return Ended(0, None, 0.0, 0)
+        done: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        done.set_result(Ended(0, None, 0.0, 0))
+        return done
 
     def close(self) -> None:
         """Let go."""

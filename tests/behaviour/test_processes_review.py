@@ -193,3 +193,20 @@ async def test_the_wait_for_a_person_is_not_the_programs_time(work: Path) -> Non
         object.__setattr__(opened.kernel.parts, "approver", slow)
         assert (await run(opened, "echo x > a.txt")).ok
     assert seen == [None]
+
+
+async def test_a_change_that_cannot_be_made_takes_back_those_made_before_it(work: Path, own_user: Path) -> None:
+    """A file that has other names is not replaced; then nothing else is kept either, and no note stays behind."""
+    (work / "z.txt").write_text("one\n")
+    (work.parent / "elsewhere").hardlink_to(work / "z.txt")
+    before = below(work)
+    outcome = await reviewed(work, on_diff("once"), f"{CHANGE}; echo two > z.txt")
+    assert (outcome.ok, below(work)) == (False, before)
+    assert [*(own_user / "state/handrail/unfinished").iterdir()] == []
+
+
+async def test_a_folder_that_became_a_file_is_kept_and_the_other_way_round(work: Path) -> None:
+    """What goes makes room for what comes."""
+    outcome = await reviewed(work, on_diff("once"), "rm -r d; echo file > d; rm gone; mkdir gone; echo in > gone/x")
+    assert outcome.ok, outcome.content
+    assert below(work) == {"a.txt": b"one\ntwo\n", "d": b"file\n", "gone": None, "gone/x": b"in\n"}

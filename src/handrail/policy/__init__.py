@@ -35,11 +35,12 @@ def decide(touches: Sequence[Touch], world: World) -> Verdict:
         why = f"approved by {grant.given_by or 'a person'} ({grant.scope.word})"
         found.append(Finding("grants", f"grant.{grant.id}", ALLOW, why))
         decision = ALLOW
+    runs = RUN in [touch.kind for touch in touches]
     return Verdict(
         decision=decision,
         findings=tuple(found),
-        excluded=tuple(dict.fromkeys(_excluded(touches, world))),
-        locked=_locked(touches, world),
+        excluded=_excluded(touches, world, runs=runs),
+        locked=_of_programs(world)[1] if runs else (),
         scope=grants.widest(touches, world),
         grant=grant.id if grant is not None else None,
     )
@@ -84,22 +85,33 @@ def _receiving(touch: Touch, moved: Sequence[Touch]) -> Touch:
     return replace(touch, deep=True, below=(*(touch.below or ()), *brought))
 
 
-def _excluded(touches: Sequence[Touch], world: World) -> Iterator[Exclusion]:
+def _excluded(touches: Sequence[Touch], world: World, *, runs: bool) -> tuple[Exclusion, ...]:
+    found: list[Exclusion] = []
     for touch in touches:
         if touch.deep and touch.place is not None and touch.kind is READ:
-            yield from builtin.exclusions(touch, world)
-            yield from rules.exclusions(touch, world)
-            yield from _protected(touch, world)
-    if any(touch.kind is RUN for touch in touches):
-        yield from programs.hidden(world)
+            found += [*builtin.exclusions(touch, world), *rules.exclusions(touch, world), *_protected(touch, world)]
+    hidden = _of_programs(world)[0] if runs else ()
+    return tuple(dict.fromkeys([*found, *hidden])) if found else hidden
+
+
+# World's identity: the world, what its programs are not to see, what they are not to change. It depends on nothing
+# but the world, of which a run has one for each tool, and is long to write down.
+_known: dict[int, tuple[World, tuple[Exclusion, ...], tuple[Exclusion, ...]]] = {}
+_MOST_KNOWN = 32
+
+
+def _of_programs(world: World) -> tuple[tuple[Exclusion, ...], tuple[Exclusion, ...]]:
+    """What programs are not to see, and what they are not to change, beneath every root."""
+    known = _known.get(id(world))
+    if known is None:
+        hidden = [*programs.hidden(world)]
         for root in world.roots:
-            yield from _protected(Touch(READ, "", deep=True, place=Place(root, "", PlaceKind.DIRECTORY)), world)
-
-
-def _locked(touches: Sequence[Touch], world: World) -> tuple[Exclusion, ...]:
-    if not any(touch.kind is RUN for touch in touches):
-        return ()
-    return tuple(dict.fromkeys(programs.locked(world)))
+            hidden += _protected(Touch(READ, "", deep=True, place=Place(root, "", PlaceKind.DIRECTORY)), world)
+        locked = dict.fromkeys(programs.locked(world))
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[id(world)] = (world, tuple(dict.fromkeys(hidden)), tuple(locked))
+    return known[1:]
 
 
 def _protected(touch: Touch, world: World) -> Iterator[Exclusion]:

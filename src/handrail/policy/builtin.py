@@ -105,7 +105,8 @@ def _changed(absolute: str, touch: Touch, world: World) -> Iterator[Finding]:
     """Denials of what a write or delete would replace, remove or plant, at the place and below it."""
     place = touch.place
     assert place is not None
-    if place.path == "" or any(root.path.startswith(f"{absolute}/") for root in world.roots):
+    inside = f"{absolute}/"
+    if place.path == "" or [root for root in world.roots if root.path.startswith(inside)]:
         yield _deny("builtin.root", f"{touch.shown} is a root or holds one, and is never replaced, moved or deleted")
     if (touch.deep or touch.how is MOVE) and touch.below is None and place.kind is PlaceKind.DIRECTORY:
         yield _deny("builtin.unseen", f"what lies below {touch.shown} is not known, so it cannot be judged")

@@ -75,7 +75,7 @@ def _file(touch: Touch, world: World, *, bulk: bool) -> Finding:
         return _says("workspace-read", ALLOW, "reading beneath a root")
     if touch.how is How.UNDO and world.tool.internal:
         return _says("undo", ALLOW, "putting back what a recorded call changed")
-    if any(protects(RUNS_PROGRAMS, path) for path in (touch.place.path, *(touch.below or ()))):
+    if [path for path in (touch.place.path, *(touch.below or ())) if protects(RUNS_PROGRAMS, path)]:
         return _says("runs-programs", ASK, f"{touch.shown} makes programs run outside the sandbox")
     if bulk:
         return _says("bulk", ASK, f"the call changes more than {world.bulk_files} files")

@@ -43,6 +43,7 @@ class Finished:
     stderr: Captured
     seconds: float
     flooded: bool = False  # ended because it wrote too much
+    overfull: bool = False  # ended because its scratch folder held too much
     changed: tuple[str, ...] = ()  # what it created, changed or removed, as shown
     diff: str = ""  # of a reviewed change that was kept
     confined: str = ""  # "native A"

@@ -19,7 +19,8 @@ class RunPrograms:
         self.jobs = Jobs(host)
 
     def bind(self, work: Work) -> BoundPrograms:
-        """Give the programs of one call."""
+        """Give the programs of one call; its sandbox is begun with, if there is one to begin with."""
+        self.host.prepare(work)
         return BoundPrograms(self, work)
 
     async def close(self) -> None:

@@ -16,12 +16,14 @@ from handrail.errors import Code, Problem
 from handrail.output.redact import Redactor
 from handrail.ports import Clock, Limits, Program, Spill, Work
 from handrail.processes.effects import Watch
+from handrail.processes.sink import Written
 from handrail.processes.text import Room
-from handrail.sandbox.launching import Child, Sandbox, SetupFailed
+from handrail.sandbox.launching import Child, Prepare, Sandbox, SetupFailed
 from handrail.sandbox.plan import Bounds, Plan, environment, plan_of
-from handrail.words import Decision, Json, Root, Verdict, noun
+from handrail.words import Decision, Json, Root, Touch, TouchKind, Verdict, noun
 
 PROGRAM_STAGE = "exec"
+READY_SECONDS = 1.0  # that a prepared sandbox waits for its program
 # Where programs that may reach hosts find the way there: a listener inside, served by the runtime's proxy.
 _PROXY = "http://127.0.0.1:3128"
 PROXIED = {
@@ -30,6 +32,8 @@ PROXIED = {
     "NODE_USE_ENV_PROXY": "1",
 }
 Serve = Callable[[socket, Work], AbstractAsyncContextManager[Any]]  # answers what programs ask of the network
+
+Followed = Callable[[str, Callable[[], Written]], None]
 
 
 @noun
@@ -71,14 +75,19 @@ class Host:
         count: Callable[[], None],
         serve: Serve | None = None,
         given: Mapping[str, str] | None = None,
+        run_id: str = "",
+        unfinished: str = "",
     ) -> None:
         self._choose, self._sandbox, self.roots = choose, None, roots
         self.terms, self.watch, self.redactor, self.spill, self.clock = terms, watch, redactor, spill, clock
         self.scratch, self.count, self.serve = scratch, count, serve
         self.aside = aside  # a folder for files without a name
+        self.run_id, self.unfinished = run_id, unfinished  # a folder for notes of what is being kept
         self._given = os.environ if given is None else given
+        self.sentries: set[Any] = set()  # of the programs that run
 
     _sandbox: Sandbox | None
+    followed: Followed | None = None  # told of every program that a call waits for, with a way to see how far it is
 
     @property
     def sandbox(self) -> Sandbox:
@@ -112,19 +121,35 @@ class Host:
         held = self.sandbox.confined
         return {"tier": held.tier, "backend": held.backend, "gaps": list(held.gaps), **self.plan(verdict).told()}
 
+    def prepare(self, work: Work) -> None:
+        """Begin with the sandbox of a call's program while the call itself is being put on record.
+
+        Nothing of the program is known to it, so nothing runs. Not for the first one, which chooses the sandbox.
+        """
+        prepare: Prepare | None = getattr(self._sandbox, "prepare", None)
+        if prepare is None or not any(_is_command(touch) for touch in work.touches):
+            return
+        let_go = prepare(self.plan(_verdict(work)))
+        if let_go is not None:
+            asyncio.get_running_loop().call_later(READY_SECONDS, let_go)
+
     def close(self) -> None:
         """Let the sandbox go, and with it every program that still runs."""
         sandbox, self._sandbox = self._sandbox, None
         if sandbox is not None:
             sandbox.close()
 
+    async def judged(self) -> None:
+        """See that nothing stands ready which a running program may not make, before another one starts."""
+        for sentry in [*self.sentries]:
+            await sentry.now()
+
     async def spawn(self, work: Work, program: Program, fds: tuple[int, int, int]) -> Child:
         """Start a program; SANDBOX_UNAVAILABLE and NOT_FOUND mean that nothing was run."""
         self._need_server()
-        verdict = Verdict(Decision.ALLOW, (), tuple(work.excluded), tuple(work.locked))
         env = environment(self._given, program.env, self.terms.pass_env) | (PROXIED if self.terms.hosts else {})
         cwd = program.cwd.absolute if program.cwd is not None else self.scratch
-        sandbox, plan = self.sandbox, self.plan(verdict, program)
+        sandbox, plan = self.sandbox, self.plan(_verdict(work), program)
         stdin, stdout, stderr = fds
         start = partial(sandbox.spawn, plan, program.argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr)
         try:
@@ -150,9 +175,18 @@ class Host:
             )
 
 
+def _verdict(work: Work) -> Verdict:
+    return Verdict(Decision.ALLOW, (), tuple(work.excluded), tuple(work.locked))
+
+
+def _is_command(touch: Touch) -> bool:
+    """Whether a touch starts a program that needs to see nothing but the roots."""
+    return touch.kind is TouchKind.PROC_EXEC and touch.skill is None
+
+
 async def _whole(start: Callable[[], Child]) -> Child:
     """Start a program from a thread, for it takes milliseconds; cancelled meanwhile, it is ended before we go."""
-    starting = asyncio.ensure_future(asyncio.to_thread(start))
+    starting = asyncio.get_running_loop().run_in_executor(None, start)
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:

@@ -25,13 +25,14 @@ from handrail.processes.running import (
     look,
     to_its_end,
 )
+from handrail.processes.scratch import left_in_scratch, watch_scratch
+from handrail.processes.sentry import Sentry
 from handrail.processes.sink import Decoded, Hidden
 from handrail.sandbox.launching import Child, Ended
 from handrail.words import Change
 
 IDLE_SECONDS = 0.2  # after this what has no line end yet is shown, too: a prompt waits for an answer
 INPUT_SECONDS = 10.0  # that a job may take to read what it is sent
-GUARD_SECONDS = 1.0  # between two looks for what a job may not make
 _ENDED_KEPT = 64  # ended jobs that can still be read
 
 
@@ -76,6 +77,7 @@ class Job:
     news: asyncio.Event = field(default_factory=asyncio.Event)  # set at each new byte, and at the end
     flooded: asyncio.Event = field(default_factory=asyncio.Event)
     ended: Ended | None = None
+    overfull: bool = False  # ended for filling the scratch folder
     cursor: int = 0  # where reading without a cursor goes on
     changes: list[Change] = field(default_factory=list)  # found at its end; told by the call that first sees it
     task: asyncio.Task[None] | None = None
@@ -113,6 +115,8 @@ class Jobs:
                 next_call={"tool": "job_stop", "args": {"job": running[0]}},
                 jobs=running,
             )
+        if self._host.sentries:
+            await self._host.judged()
         before = await look(self._host)
         guard = await guarded(self._host, work, before)
         job = await self._started(work, program)
@@ -187,35 +191,32 @@ class Jobs:
         async with contextlib.AsyncExitStack() as stack:
             if job.child.listener is not None and self._host.serve is not None:
                 await stack.enter_async_context(self._host.serve(job.child.listener, work))
-            watching = (asyncio.ensure_future(self._flooded(job)), asyncio.ensure_future(self._guarded(job, guard)))
+            scratch = watch_scratch(self._host, job.child, lambda _: self._overfull(job))
+            flood = asyncio.ensure_future(self._flooded(job))
+            sentry = Sentry(guard, lambda notices: _say(job, notices), self._host.sentries)
             try:
                 ended = await asyncio.shield(job.tree.ended)
             finally:
-                for watch in watching:
-                    watch.cancel()
-                await asyncio.wait(watching)
+                scratch.stop()
+                flood.cancel()
+                await sentry.stop()
             if not job.reader.ended.done():
                 await asyncio.wait((job.reader.ended,), timeout=DRAIN_SECONDS)
             job.feeder.close()
             await job.reader.stop()
             job.output.finish()
+            job.output.say(await left_in_scratch(self._host, full=job.overfull))
             job.output.say(await guard.after())
             job.changes, notices = await changed_since(self._host, before)
             job.output.say(notices)
             job.ended = ended
             job.news.set()
 
-    async def _guarded(self, job: Job, guard: Guard) -> None:
-        """Look now and then for what the job may not make: a job may run for days, and others use what it makes."""
-        loop = asyncio.get_running_loop()
-        pause = GUARD_SECONDS
-        while True:
-            await asyncio.sleep(pause)
-            began = loop.time()
-            if notices := await guard.after():
-                job.output.say(notices)
-                job.news.set()
-            pause = max(GUARD_SECONDS, 50 * (loop.time() - began))
+    def _overfull(self, job: Job) -> None:
+        """End a job that fills the scratch folder: it reads as killed, and its output says why."""
+        job.overfull = True
+        job.output.say(["ended: the scratch folder held more than exec.max_scratch_bytes"])
+        job.child.kill()
 
     async def _flooded(self, job: Job) -> None:
         await job.flooded.wait()
@@ -263,6 +264,11 @@ class Jobs:
         for job in ended[:-_ENDED_KEPT]:
             job.output.ring.close()
             del self._jobs[job.name]
+
+
+def _say(job: Job, notices: Sequence[str]) -> None:
+    job.output.say(notices)
+    job.news.set()
 
 
 def _tell_changes(job: Job, work: Work) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
+from stat import S_ISDIR
 
 from handrail.errors import Problem
 from handrail.policy.patterns import excluded
@@ -47,9 +48,21 @@ class Guard:
         self._watched = [root for root in host.roots if root.writable]
         self._known = frozenset(_paths(self._plan, every=True)) if before.trees is None else frozenset()
         self._told: set[Planted] = set()  # and left where it is
+        self._alone = asyncio.Lock()
+
+    def folders(self) -> list[str]:
+        """Where something that is made would take effect at once: in a root, and in a repository's own folders."""
+        found = [root.path for root in self._watched]
+        for root, tree in zip(self._watched, self._before.trees or (), strict=False):
+            found += [f"{root.path}/{path}" for path, seen in tree.items() if S_ISDIR(seen[0]) and _in_git(path)]
+        return found
 
     async def after(self) -> list[str]:
         """Take away what nobody may make, and tell, once, all else that would have been asked for or denied."""
+        async with self._alone:
+            return await self._after()
+
+    async def _after(self) -> list[str]:
         try:
             found = await asyncio.to_thread(self._new)
         except Problem as problem:
@@ -109,6 +122,10 @@ def _paths(plan: Plan, *, every: bool = False) -> list[str]:
     """The protected paths there are; every one: also folders such as `.git` that only must stay where they are."""
     found = masks(plan)
     return [*(path for path, how in found.paths if every or how in (LOCK, HIDE)), *found.links]
+
+
+def _in_git(path: str) -> bool:
+    return "/.git/" in f"/{path.casefold()}/"
 
 
 def _length(root: Root) -> int:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from handrail.errors import Code, Problem
 from handrail.output.bound import Bounds, bound
 from handrail.ports import Work
 from handrail.processes.host import Host
 from handrail.processes.layer import Layer, Made, cannot, fingerprint, sha256
+from handrail.processes.running import to_its_end
+from handrail.processes.unfinished import Note, steps_of
 from handrail.sandbox.launching import Child
 from handrail.tools.fs._changes import FileChange, carry_out
 from handrail.tools.fs._diff import diff_texts
-from handrail.words import How, Place, Root, Touch, TouchKind
+from handrail.words import How, Place, PlaceKind, Root, Touch, TouchKind
 from handrail.workspace.access import READ, Access
 from handrail.workspace.beneath import FOLDER
 
@@ -71,17 +75,47 @@ class Review:
         return f"{mode}{text}" or f"{made.op} {made.shown}, empty\n"
 
     async def _apply(self, changes: Sequence[Made], places: dict[str, Place]) -> None:
-        """Make every change through the call's workspace, with pre-images; all of them, or none."""
+        """Make every change, or none: what stands there is noted on disk first, for whoever must put it back."""
+        note = await to_its_end(asyncio.to_thread(self._noted, changes))
+        try:
+            await self._make(changes, places)
+        except BaseException as error:
+            left = await to_its_end(asyncio.to_thread(self._put_back, note))
+            if isinstance(error, Problem) and left:
+                error.details["left"] = left
+            raise
+        await to_its_end(asyncio.to_thread(note.remove))
+
+    def _noted(self, changes: Sequence[Made]) -> Note:
+        try:
+            steps = steps_of(self._access, changes)
+            return Note.write(Path(self._host.unfinished), self._host.run_id, self._work.call_id, steps)
+        except OSError as error:
+            raise cannot(f"what it would replace could not be noted first ({error.strerror})") from error
+
+    def _put_back(self, note: Note) -> list[str]:
+        left = note.roll_back(self._work.files.changes.append)
+        if left:
+            note.set_aside()
+        else:
+            note.remove()
+        return left
+
+    async def _make(self, changes: Sequence[Made], places: dict[str, Place]) -> None:
+        """Make every change through the call's workspace, with pre-images for undo; what goes, goes first."""
         files = self._work.files
-        await carry_out(files, [_file_change(made, places) for made in changes if _is_file(made)])
+        await carry_out(files, [_file_change(made, places) for made in changes if made.op == "delete"])
+        for made in sorted((made for made in changes if made.op == "rmdir"), key=_depth, reverse=True):
+            if self._empty(places[made.shown]):
+                await files.delete(places[made.shown], recursive=True)
+        gone = {made.path for made in changes if made.op in ("delete", "rmdir")}
+        places = {shown: _missing(place) if place.path in gone else place for shown, place in places.items()}
+        await carry_out(files, [_file_change(made, places) for made in changes if _is_new(made)])
         for made in changes:
             if made.op == "mkdir":
                 await files.make_dir(places[made.shown])
             elif made.op in ("create", "replace") and made.mode is not None:
                 self._set_mode(places[made.shown], made.mode)
-        for made in sorted((made for made in changes if made.op == "rmdir"), key=_depth, reverse=True):
-            if self._empty(places[made.shown]):
-                await files.delete(places[made.shown], recursive=True)
 
     def _empty(self, place: Place) -> bool:
         """Whether nobody has put anything into a folder since it was emptied."""
@@ -117,8 +151,13 @@ def _touch(made: Made) -> Touch:
     return Touch(TouchKind.FS_WRITE, made.shown, how=how, follow=False)
 
 
-def _is_file(made: Made) -> bool:
-    return made.op in ("create", "replace", "delete") and (made.op == "delete" or made.before != made.after)
+def _is_new(made: Made) -> bool:
+    """Whether there is a content to be written."""
+    return made.op in ("create", "replace") and made.before != made.after
+
+
+def _missing(place: Place) -> Place:
+    return replace(place, kind=PlaceKind.MISSING)
 
 
 def _file_change(made: Made, places: dict[str, Place]) -> FileChange:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -17,13 +17,16 @@ from handrail.processes.effects import Look
 from handrail.processes.host import Host
 from handrail.processes.pipes import PART, Feeder, Reader, pipe
 from handrail.processes.planted import Guard, guarded
-from handrail.processes.sink import Sink
+from handrail.processes.scratch import left_in_scratch, watch_scratch
+from handrail.processes.sentry import Sentry
+from handrail.processes.sink import Sink, Written
 from handrail.processes.text import Room
 from handrail.sandbox.launching import Child, Ended
 
 DRAIN_SECONDS = 0.5  # for what others of the tree still write after the program itself has ended
 GRACE_SECONDS = 1.0  # between asking a tree to end and ending it
 FLOOD_BYTES = 1 << 30
+FLOODED, OVERFULL = "flooded", "overfull"
 _FEW_ENTRIES = 3000  # looked at on the event loop
 
 T = TypeVar("T")
@@ -32,13 +35,14 @@ T = TypeVar("T")
 class Streams:
     """The two output streams of a program, and its input."""
 
-    def __init__(self, host: Host, flooded: asyncio.Event) -> None:
+    def __init__(self, host: Host, flooded: Callable[[], None]) -> None:
         keep = 2 * host.terms.room.max_bytes
         self.stdout = Sink(host.redactor, host.spill, "stdout", keep)
         self.stderr = Sink(host.redactor, host.spill, "stderr", keep)
         self._readers: tuple[Reader, ...] = ()
         self._feeding: asyncio.Task[None] | None = None
         self._flooded, self._bytes = flooded, 0
+        self._before = (0, 0)
 
     async def start(self, host: Host, work: Work, program: Program) -> Child:
         """Start the program on pipes of its own."""
@@ -70,7 +74,7 @@ class Streams:
     def _count(self, size: int) -> None:
         self._bytes += size
         if self._bytes > FLOOD_BYTES:
-            self._flooded.set()
+            self._flooded()
 
     async def drained(self) -> None:
         """Wait for the streams to end, a moment at most."""
@@ -89,6 +93,14 @@ class Streams:
                 await asyncio.to_thread(sink.finish)
             else:
                 sink.finish()
+
+    def written(self) -> Written:
+        """How far both are; the last line is that of the stream which wrote last."""
+        out, err = self.stdout.written(), self.stderr.written()
+        err_last = err.bytes != self._before[1] or not out.last
+        last = (err.last or out.last) if err_last else out.last
+        self._before = (out.bytes, err.bytes)
+        return Written(out.bytes + err.bytes, out.lines + err.lines, last)
 
     def captured(self, room: Room, well: bool) -> tuple[Captured, Captured]:
         """What is shown of both; what one does not need the other may use. More tail where all went well."""
@@ -126,7 +138,7 @@ class Tree:
 
     def __init__(self, child: Child) -> None:
         self._child = child
-        self.ended: asyncio.Future[Ended] = asyncio.ensure_future(child.wait())
+        self.ended = child.over()
 
     async def end(self, grace_seconds: float) -> Ended:
         """See that nothing of it is left: ask, where there is grace, then end it."""
@@ -143,28 +155,36 @@ class Running:
 
     def __init__(self, host: Host, work: Work, program: Program) -> None:
         self._host, self._work, self._program = host, work, program
-        self._flooded = asyncio.Event()
-        self._streams = Streams(host, self._flooded)
+        self._enough: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why it is ended
+        self._streams = Streams(host, lambda: self._stop(FLOODED))
         self._timed_out = False
         self._changed: tuple[str, ...] = ()
         self._warnings: list[str] = []
 
     async def run(self) -> Finished:
         """Run it to its end; when cancelled, end its tree and tell what it changed first."""
+        if self._host.sentries:
+            await self._host.judged()
         before = Look(()) if self._host.terms.review else await look(self._host)
         guard = await guarded(self._host, self._work, before)
         began = time.monotonic()
         child = await self._streams.start(self._host, self._work, self._program)
         tree = Tree(child)
+        if self._host.followed is not None:
+            self._host.followed(self._work.call_id, self._streams.written)
+        sentry = None if self._host.terms.review else Sentry(guard, self._warnings.extend, self._host.sentries)
         try:
             async with self._network(child):
-                ended = await self._ended(tree)
+                ended = await self._ended(child, tree)
         except BaseException:
-            await to_its_end(self._abandoned(child, tree, before, guard))
+            await to_its_end(self._abandoned(child, tree, before, guard, sentry))
             raise
         seconds = time.monotonic() - began
         await self._streams.stop()
+        if sentry is not None:
+            await sentry.stop()
         if not self._host.terms.review:
+            self._warnings += await left_in_scratch(self._host, full=self._reason == OVERFULL)
             await self._told(before, guard)
             return self._finished(ended, seconds)
         try:
@@ -174,7 +194,7 @@ class Running:
 
     async def _reviewed(self, child: Child, done: Finished) -> Finished:
         """Keep or drop what the program changed; one that did not end by itself has its changes dropped."""
-        if done.timed_out or done.flooded:
+        if done.timed_out or done.flooded or done.overfull:
             return replace(done, warnings=(*done.warnings, "what it changed was dropped, for it did not end by itself"))
         from handrail.processes.review import Review
 
@@ -193,21 +213,32 @@ class Running:
         async with self._host.serve(child.listener, self._work):
             yield
 
-    async def _ended(self, tree: Tree) -> Ended:
-        """Wait for the end of the program, of its time, or of our patience with its output; then end its tree."""
-        flood = asyncio.ensure_future(self._flooded.wait())
+    def _stop(self, why: str) -> None:
+        if not self._enough.done():
+            self._enough.set_result(why)
+
+    @property
+    def _reason(self) -> str:
+        return self._enough.result() if self._enough.done() else ""
+
+    async def _ended(self, child: Child, tree: Tree) -> Ended:
+        """Wait for the end of the program, of its time, or of our patience with what it writes; then end its tree."""
+        watch = watch_scratch(self._host, child, lambda _: self._stop(OVERFULL))
         limit = self._program.timeout_seconds or self._host.terms.timeout_seconds
         try:
-            done, _ = await asyncio.wait((tree.ended, flood), timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            ends = (tree.ended, self._enough)
+            done, _ = await asyncio.wait(ends, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            flood.cancel()
+            watch.stop()
         if tree.ended in done:
             await self._streams.drained()
         self._timed_out = not done
         return await tree.end(GRACE_SECONDS if self._timed_out else 0.0)
 
-    async def _abandoned(self, child: Child, tree: Tree, before: Look, guard: Guard) -> None:
+    async def _abandoned(self, child: Child, tree: Tree, before: Look, guard: Guard, sentry: Sentry | None) -> None:
         await tree.end(0.0)
+        if sentry is not None:
+            await sentry.stop()
         await self._streams.stop()
         for sink in (self._streams.stdout, self._streams.stderr):
             sink.discard()
@@ -235,7 +266,8 @@ class Running:
             stdout=out,
             stderr=err,
             seconds=round(seconds, 3),
-            flooded=self._flooded.is_set(),
+            flooded=self._reason == FLOODED,
+            overfull=self._reason == OVERFULL,
             changed=self._changed,
             confined=self._host.shown,
             warnings=(*self._warnings, *streams.stdout.warnings, *streams.stderr.warnings),

@@ -11,10 +11,20 @@ from handrail.errors import Problem
 from handrail.output.redact import Redactor
 from handrail.ports import Captured, Spill, Spool
 from handrail.processes.text import Kept, Room, plain, show
-from handrail.words import Ref
+from handrail.words import Ref, noun
 
+_LAST_CHARS = 2000  # in which the last line is looked for
 _Decoder = getincrementaldecoder("utf-8")
 _WITHIN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # what a terminal would not show
+
+
+@noun
+class Written:
+    """How far a program is that still runs: what it wrote, and the last whole line of it, redacted."""
+
+    bytes: int
+    lines: int
+    last: str
 
 
 class Decoded:
@@ -128,6 +138,16 @@ class Sink:
             self._ref = self._spooled()
         shown = show(kept, room, self._ref.ref if self._ref else "(not kept)", head_share)
         return Captured(shown.text, self.raw, kept.lines, shown.cut, self._ref)
+
+    def written(self) -> Written:
+        """Tell how far the stream is; from any thread, while it is fed in another."""
+        recent = list(self._tail) or self._head
+        text, count = "", len(recent)
+        while count and len(text) < _LAST_CHARS:
+            count -= 1
+            text = recent[count][-_LAST_CHARS:] + text
+        lines = [line for line in plain(text).split("\n") if line.strip()]
+        return Written(self.raw, self._ends, lines[-1] if lines else "")
 
     def discard(self) -> None:
         """Forget what was kept apart: nobody will be told of it."""

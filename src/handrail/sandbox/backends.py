@@ -15,6 +15,7 @@ from handrail.sandbox.unconfined import Unconfined
 from handrail.words import noun
 
 _WATCHED = "memory of all processes together is measured four times a second; the kernel bounds it for each one only"
+_SCRATCH = "the run's scratch folder is measured four times a second; files without a name are not counted in it"
 _TREE_MEMORY = "memory is bounded for each process, and for all together only as the machine bounds it"
 _NO_LANDLOCK = "this kernel offers no Landlock: the view made of mounts and the filter stand alone"
 _NOTHING = "nothing is confined: programs can do all that the runtime can"
@@ -40,7 +41,7 @@ class Offer:
 
 
 def _native_gaps() -> tuple[str, ...]:
-    return (_WATCHED, *_no_landlock())
+    return (_WATCHED, _SCRATCH, *_no_landlock())
 
 
 def _no_landlock() -> tuple[str, ...]:
@@ -49,7 +50,7 @@ def _no_landlock() -> tuple[str, ...]:
 
 def _bubblewrap_gaps() -> tuple[str, ...]:
     as_root = (bubblewrap.GAP_ROOT,) if os.geteuid() == 0 else ()
-    return (_TREE_MEMORY, *_no_landlock(), bubblewrap.GAP_REVIEW, bubblewrap.GAP_SIGNALS, *as_root)
+    return (_TREE_MEMORY, _SCRATCH, *_no_landlock(), bubblewrap.GAP_REVIEW, bubblewrap.GAP_SIGNALS, *as_root)
 
 
 def _supervised_gaps() -> tuple[str, ...]:

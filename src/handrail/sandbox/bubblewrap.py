@@ -14,7 +14,7 @@ from handrail.sandbox.fork_server import ForkServer
 from handrail.sandbox.inside.bubble import FIRST_DATA
 from handrail.sandbox.launching import Child, Confined, SetupFailed
 from handrail.sandbox.masks import HIDE, LOCK, Masks, masks
-from handrail.sandbox.native import check, common, second_wall
+from handrail.sandbox.native import asked, check, common, second_wall
 from handrail.sandbox.plan import Plan
 from handrail.sandbox.system import names, system
 
@@ -59,7 +59,8 @@ def specify(program: str, plan: Plan, argv: Sequence[str], *, cwd: str, env: Map
     last = (os.path.realpath(sys.executable), "-I", "-S", "-E", str(_INSIDE), "bubble")
     words = [program, *line.words(files), "--", *last]
     return {
-        **common(plan, argv, cwd, env),
+        **common(plan),
+        **asked(argv, cwd, env),
         "tier": "bwrap",
         "landlock": second_wall(plan),
         "seccomp": seccomp.program(seccomp.Filter(os.uname().machine, network=True, unix=True, ipc=True)),

@@ -44,21 +44,23 @@ class ForkServer:
 
     def spawn(self, spec: dict[str, Any], stdin: int, stdout: int, stderr: int) -> Child:
         """Start what a specification says; back once the program was executed."""
+        return self.begin(spec, (stdin, stdout, stderr)).finish()
+
+    def begin(self, spec: dict[str, Any], standard: tuple[int, ...] = ()) -> Start:
+        """Begin a start; without standard descriptors only the view is built, and waits for `Start.go`."""
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         told, tells = os.pipe()
-        request = os.memfd_create("request")
-        with near, contextlib.ExitStack() as ours:
-            ours.callback(os.close, request)
-            with far:
-                try:
-                    _write_all(request, marshal.dumps(spec))
-                    self._send((request, stdin, stdout, stderr, far.fileno(), tells))
-                except BaseException:
-                    os.close(told)
-                    raise
-                finally:
-                    os.close(tells)
-            return _Start(near, told, spec).finish()
+        with contextlib.ExitStack() as theirs, far:
+            theirs.callback(os.close, tells)
+            try:
+                request = _held(spec)
+                theirs.callback(os.close, request)
+                self._send((request, *standard, far.fileno(), tells))
+            except BaseException:
+                near.close()
+                os.close(told)
+                raise
+        return Start(near, told, spec)
 
     def close(self) -> None:
         """End the server and, with it, all that it started."""
@@ -116,7 +118,7 @@ class ForkServer:
             self._drop()
 
 
-class _Start:
+class Start:
     """What comes in while one program is being started."""
 
     def __init__(self, near: socket.socket, told: int, spec: dict[str, Any]) -> None:
@@ -126,11 +128,37 @@ class _Start:
         self._first = self._leader = -1
         self._listener = self._layers = self._log = -1
         self._failure: tuple[str, int, str] | None = None
+        self._over = False
+        self.owner = os.getpid()  # after a fork it is not this process that it answers
+
+    def go(self, program: dict[str, Any], stdin: int, stdout: int, stderr: int) -> Child:
+        """Execute a program in the view that was begun; back once that was done."""
+        standard = (stdin, stdout, stderr)
+        request = _held(program)
+        try:
+            if self._spec["outer"]:
+                _give(standard, self._spec["outer"])
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", (request, *standard)))]
+            self._near.sendmsg([b"go"], rights, socket.MSG_NOSIGNAL)
+        except OSError:
+            pass  # it failed already, and says why on its way back
+        finally:
+            os.close(request)
+        return self.finish()
+
+    def drop(self) -> None:
+        """Let a view go that no program came for; afterwards, nothing."""
+        if not self._over:
+            self._over = True
+            self._near.close()
+            os.close(self._told)
 
     def finish(self) -> Child:
         """Receive until the program's execution closes the channel."""
+        self._over = True
         try:
-            self._receive_all()
+            with self._near:
+                self._receive_all()
             if (failure := self._failed()) is not None:
                 self._await_end()
                 raise SetupFailed(failure[0], failure[1], _ADVICE.get(failure[0], _DEFAULT_ADVICE), failure[2])
@@ -149,6 +177,7 @@ class _Start:
             layers=self._layers if self._layers >= 0 else None,
             roots=[os.fsdecode(path) for path in self._spec["review"]],
             gaps=tuple(self._spec["gaps"]),
+            scratch=os.fsdecode(self._spec["scratch_folder"]) if self._spec["scratch_folder"] else None,
             end_signal=self._end_signal,
         )
 
@@ -167,6 +196,8 @@ class _Start:
                 message, ancillary, _, _ = self._near.recvmsg(8192, space, socket.MSG_CMSG_CLOEXEC)
             except TimeoutError:
                 raise SetupFailed("start", errno.ETIMEDOUT, _CLOSED) from None
+            except ConnectionResetError:
+                continue  # it went without taking what it was sent; what it said itself comes next
             if not message:
                 return
             fds = array.array("i")
@@ -205,7 +236,21 @@ class _Start:
                 os.close(fd)
 
 
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
+def _give(standard: tuple[int, ...], outer: tuple[int, int]) -> None:
+    """Let a program that runs under other ids open its own input and output again by /dev/stdin and the like."""
+    for fd in standard:
+        if os.readlink(f"/proc/self/fd/{fd}").startswith("pipe:["):
+            os.fchown(fd, *outer)
+
+
+def _held(message: dict[str, Any]) -> int:
+    """Hold a message of any size in a descriptor."""
+    fd = os.memfd_create("request")
+    view = memoryview(marshal.dumps(message))
+    try:
+        while view:
+            view = view[os.write(fd, view) :]
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

@@ -1,23 +1,17 @@
 """Landlock by system call: a thread shuts itself, and whatever it starts, out of all but a few folders.
 
-A domain belongs to one thread and is inherited by what that thread starts. So a fresh thread enters one, starts the
-program and ends; the rest of the process is never confined. What the domain holds back: every file outside, all
-writing, TCP, abstract sockets and signals to others, each as far as the kernel's ABI goes.
+What a domain holds back: every file outside, all writing, TCP, abstract sockets and signals to others, each as far as
+the kernel's ABI goes.
 """
 
 from __future__ import annotations
 
-import _thread
 import ctypes
-import gc
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from subprocess import Popen
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _PATH_BENEATH = 1
@@ -33,9 +27,6 @@ _syscall = _libc["syscall"]
 _syscall.restype = ctypes.c_long
 _prctl = _libc["prctl"]
 _prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
-_launching = _thread.allocate_lock()
-
-T = TypeVar("T")
 
 
 @cache
@@ -51,19 +42,21 @@ def handled(version: int) -> bytes:
     return struct.pack(f"={len(fields)}Q", *fields)
 
 
-def ruleset(read_fds: Sequence[int], execute_paths: Sequence[str]) -> int:
-    """Describe a domain that reads below some folders and executes some files; the descriptor is the caller's."""
+def ruleset(read_fds: Sequence[int], execute_paths: Sequence[str], read_paths: Sequence[str] = ()) -> int:
+    """Describe a domain that reads below some folders, executes some files, and reads some where that can be had.
+
+    The descriptor is the caller's.
+    """
     attributes = handled(abi())
     fd = _checked(_call(_CREATE_RULESET, attributes, len(attributes), 0), "create a ruleset")
     try:
         for folder in read_fds:
             _allow(fd, folder, READ_FILE | READ_DIR)
         for path in execute_paths:
-            program = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            try:
-                _allow(fd, program, EXECUTE | READ_FILE)
-            finally:
-                os.close(program)
+            _allow_file(fd, path, EXECUTE | READ_FILE)
+        for path in read_paths:
+            with suppress(OSError):
+                _allow_file(fd, path, READ_FILE)
     except BaseException:
         os.close(fd)
         raise
@@ -85,69 +78,12 @@ def restrict_self(read_fds: Sequence[int], execute_paths: Sequence[str] = ()) ->
         os.close(fd)
 
 
-def start(
-    argv: Sequence[str],
-    *,
-    ruleset_fd: int | None,
-    cwd_fd: int,
-    stdout: int,
-    stderr: int,
-    stdin: int | None = None,
-    inherit: Sequence[int] = (),
-) -> Popen[bytes]:
-    """Start a program in an open folder with an empty environment, confined by a ruleset where there is one.
-
-    Of other descriptors it has those named in `inherit`; the rest must be close-on-exec, as Python's own are.
-    """
-    import subprocess  # before the domain is entered: afterwards nothing can be imported
-
-    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    given = null if stdin is None else stdin
-    # The new process resolves /proc/self as itself, and has the folder's descriptor until it executes.
-    where = f"/proc/self/fd/{cwd_fd}"
-
-    def popen() -> Popen[bytes]:
-        return subprocess.Popen(argv, cwd=where, env={}, stdin=given, stdout=stdout, stderr=stderr, close_fds=False)
-
+def _allow_file(ruleset_fd: int, path: str, rights: int) -> None:
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        with _launching:
-            for fd in inherit:
-                os.set_inheritable(fd, True)
-            return popen() if ruleset_fd is None else _in_domain(ruleset_fd, popen)
+        _allow(ruleset_fd, fd, rights)
     finally:
-        for fd in inherit:
-            os.set_inheritable(fd, False)
-        os.close(null)
-
-
-def _in_domain(ruleset_fd: int, work: Callable[[], T]) -> T:
-    """Do a short piece of work in a thread that enters a domain first and ends with it."""
-    results: list[T] = []
-    errors: list[BaseException] = []
-    done = _thread.allocate_lock()
-    done.acquire()
-
-    def run() -> None:
-        try:
-            enter(ruleset_fd)
-            results.append(work())
-        except BaseException as error:  # noqa: BLE001  (raised below, by the thread that asked)
-            errors.append(error)
-        finally:
-            done.release()
-
-    # No collection meanwhile: in there, the finalizers of other people's objects would find their files gone.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        _thread.start_new_thread(run, ())
-        done.acquire()
-    finally:
-        if collecting:
-            gc.enable()
-    if errors:
-        raise errors[0]
-    return results[0]
+        os.close(fd)
 
 
 def _allow(ruleset_fd: int, fd: int, rights: int) -> None:

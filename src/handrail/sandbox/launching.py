@@ -7,7 +7,7 @@ import contextlib
 import os
 import select
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from handrail.errors import Code, Problem
@@ -73,6 +73,11 @@ class Sandbox(Protocol):
         """End the fork server, and with it every program that still runs."""
 
 
+# What some sandboxes have as `prepare`: it has a view built for the next program with a plan, and gives what lets that
+# go again if none comes.
+Prepare = Callable[[Plan], Callable[[], None] | None]
+
+
 class Child:
     """A started program with its whole tree."""
 
@@ -87,11 +92,13 @@ class Child:
         layers: int | None = None,
         roots: Sequence[str] = (),
         gaps: tuple[str, ...] = (),
+        scratch: str | None = None,
         end_signal: int = signal.SIGKILL,
     ) -> None:
         self.pid = pid  # of the namespace's first process or the supervisor, as the runtime sees it
         self.listener = listener  # inside, at 127.0.0.1:3128, when the plan names hosts
         self.gaps = gaps  # what this start could not hold beyond the sandbox's own gaps
+        self.scratch = scratch  # a folder on disk that is its /tmp, where that has no file system of its own
         self.upper: Mapping[str, str] | None = None  # root of the plan: folder with what the program changed in it
         if layers is not None:
             self.upper = {root: f"/proc/self/fd/{layers}/{place}/upper" for place, root in enumerate(roots)}
@@ -99,18 +106,22 @@ class Child:
         self._end_signal = end_signal  # what a first process dies of with all others, or a supervisor acts on
         self._records = b""
         self._result: Ended | None = None
-        self._over: asyncio.Future[None] | None = None
+        self._over: asyncio.Future[Ended] | None = None
 
     async def wait(self) -> Ended:
         """Wait until nothing of the tree is left; several may wait at once."""
-        if self._result is None:
-            loop = asyncio.get_running_loop()
-            if self._over is None or self._over.get_loop() is not loop:
-                self._over = loop.create_future()
+        return await asyncio.shield(self.over())
+
+    def over(self) -> asyncio.Future[Ended]:
+        """What is done when nothing of the tree is left; the same for all who ask."""
+        loop = asyncio.get_running_loop()
+        if self._over is None or self._over.get_loop() is not loop:
+            self._over = loop.create_future()
+            if self._result is None:
                 loop.add_reader(self._told, self._hear, loop)
-            await asyncio.shield(self._over)
-        assert self._result is not None
-        return self._result
+            else:
+                self._over.set_result(self._result)
+        return self._over
 
     def wait_blocking(self, timeout_seconds: float) -> Ended | None:
         """Wait without an event loop; None when the time is up."""
@@ -156,8 +167,9 @@ class Child:
     def _conclude(self, loop: asyncio.AbstractEventLoop) -> None:
         loop.remove_reader(self._first)
         self._finish()
+        assert self._result is not None
         if self._over is not None and not self._over.done():
-            self._over.set_result(None)
+            self._over.set_result(self._result)
 
     def _read(self) -> bool:
         """Take what was told about the end; True when there is no more to come."""

@@ -25,6 +25,7 @@ class Masks:
 
     paths: tuple[tuple[str, str], ...]  # path, and hide | lock | pin; the shorter first
     links: tuple[str, ...]  # links that are to be locked and cannot be
+    looked_at: int = 0  # entries
 
 
 @noun
@@ -40,15 +41,16 @@ class _Rules:
 def masks(plan: Plan) -> Masks:
     """Find what must be masked. Raises SetupFailed where not everything could be looked at."""
     found: dict[str, str] = {}
+    room = MAX_ENTRIES
     if plan.excluded or plan.locked:
-        room = MAX_ENTRIES
-        for root in roots_of(plan):
-            room = _look_below(root, plan, found, room)
+        for root, rules in _rules_of(plan):
+            room = _look_below(root, rules, found, room)
     _pin_roots(plan, found)
     ordered = sorted(found.items(), key=lambda item: (item[0].count("/"), item[0]))
     return Masks(
         tuple((path, how) for path, how in ordered if how != LINK),
         tuple(path for path, how in ordered if how == LINK),
+        MAX_ENTRIES - room,
     )
 
 
@@ -59,8 +61,7 @@ def roots_of(plan: Plan) -> list[Root]:
     return [named.get(path) or Root(path, path, path in plan.write) for path in paths]
 
 
-def _look_below(root: Root, plan: Plan, found: dict[str, str], room: int) -> int:
-    rules = _rules(plan.excluded, plan.locked, root)
+def _look_below(root: Root, rules: _Rules, found: dict[str, str], room: int) -> int:
     above = root.path.rstrip("/")
     waiting = [("", False)]  # a folder, and whether it is locked as a whole
     while waiting:
@@ -117,7 +118,26 @@ def _judged(name: str, kind: str, path: str, rules: _Rules, held: bool) -> str |
     return None
 
 
-@lru_cache(maxsize=16)
+class _LastRules:
+    """The tests of every root of the last plan: its patterns are long to hash, and mostly the very same ones."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Plan, tuple[tuple[Root, _Rules], ...]] = (Plan((), ()), ())
+
+    def of(self, plan: Plan) -> tuple[tuple[Root, _Rules], ...]:
+        """Give a plan's roots with their tests."""
+        last, rules = self._known
+        same = last.excluded is plan.excluded and last.locked is plan.locked and last.roots == plan.roots
+        if not same or (last.read, last.write) != (plan.read, plan.write):
+            rules = tuple((root, _rules(plan.excluded, plan.locked, root)) for root in roots_of(plan))
+            self._known = (plan, rules)
+        return rules
+
+
+_rules_of = _LastRules().of
+
+
+@lru_cache(maxsize=64)
 def _rules(excluded: tuple[Exclusion, ...], locked: tuple[Exclusion, ...], root: Root) -> _Rules:
     """The tests of one root; kept, so that what was seen is remembered from one program to the next."""
     heads = _heads(locked, root)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
+from threading import Lock
 from typing import Any
 
 from handrail.sandbox import landlock, seccomp
-from handrail.sandbox.fork_server import ForkServer
+from handrail.sandbox.fork_server import ForkServer, Start
 from handrail.sandbox.launching import Child, Confined, SetupFailed
 from handrail.sandbox.masks import Masks, masks
 from handrail.sandbox.plan import Bounds, Plan
@@ -17,6 +18,8 @@ from handrail.sandbox.system import NEVER, names, system
 
 PORT = 3128
 _TRIES = 3
+MANY = 3000  # entries below the roots: looking at more takes too long to be done twice, and before its time
+_MOST_READY = 4
 _INSIDE = 1000  # the id that root's programs see as their own
 _OUTSIDE = 2_000_000_001  # and the one they have: it owns nothing
 _CPU, _FSIZE, _DATA, _CORE, _NPROC, _NOFILE = 0, 1, 2, 4, 6, 7
@@ -32,6 +35,9 @@ class Native:
     def __init__(self, server: ForkServer, confined: Confined) -> None:
         self.confined = confined
         self._server = server
+        self._ready: list[tuple[dict[str, Any], Start]] = []  # views that wait for their programs
+        self._lock = Lock()
+        self._looked_at = MANY  # entries below the roots, the last time
 
     def spawn(
         self, plan: Plan, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: int, stdout: int, stderr: int
@@ -39,20 +45,64 @@ class Native:
         """Start a program; back once it was executed. Raises SetupFailed, and never runs it otherwise confined."""
         check(plan)
         outer = outside_ids()
+        program = asked(argv, cwd, env)
         for left in reversed(range(_TRIES)):
-            spec = specify(plan, argv, cwd=cwd, env=env, outer=outer)
+            spec = self._specified(plan, outer)
+            ready = self._taken(spec)
             try:
-                return self._server.spawn(spec, stdin, stdout, stderr)
+                return (ready or self._server.begin(spec)).go(program, stdin, stdout, stderr)
             except SetupFailed as failure:
                 if failure.stage == "owners of the workspace" and outer:
                     outer = None
-                elif failure.stage != "masks" or not left:
+                elif not left or (failure.stage != "masks" and not (ready and failure.stage == "start")):
                     raise
         raise AssertionError("unreachable")
 
+    def prepare(self, plan: Plan) -> Callable[[], None] | None:
+        """Have a view built for the next program with this plan; gives what lets it go again if none comes.
+
+        Only where looking for what to mask takes no time. What is started looks again: a view that would be another
+        one by then is not used.
+        """
+        if self._looked_at >= MANY or len(self._ready) >= _MOST_READY:
+            return None
+        try:
+            check(plan)
+            spec = self._specified(plan, outside_ids())
+            start = self._server.begin(spec)
+        except SetupFailed:
+            return None  # told where it is needed
+        with self._lock:
+            self._ready.append((spec, start))
+        return lambda: self._let_go(start)
+
     def close(self) -> None:
         """End the fork server, and with it every program that still runs."""
+        for _, start in [*self._ready]:
+            self._let_go(start)
         self._server.close()
+
+    def _specified(self, plan: Plan, outer: tuple[int, int] | None) -> dict[str, Any]:
+        found = masks(plan)
+        self._looked_at = found.looked_at
+        return specify(plan, found, outer=outer)
+
+    def _taken(self, spec: dict[str, Any]) -> Start | None:
+        """A view that waits and is the very one that would be built now."""
+        with self._lock:
+            for number, (known, start) in enumerate(self._ready):
+                if known == spec and start.owner == os.getpid():
+                    del self._ready[number]
+                    return start
+        return None
+
+    def _let_go(self, start: Start) -> None:
+        with self._lock:
+            left = [(spec, other) for spec, other in self._ready if other is not start]
+            waiting = len(left) < len(self._ready)
+            self._ready = left
+        if waiting:
+            start.drop()
 
 
 def check(plan: Plan) -> None:
@@ -62,16 +112,31 @@ def check(plan: Plan) -> None:
             raise SetupFailed("plan", 0, "Choose a folder of its own as root.", f"{path} cannot be a root of programs")
 
 
-def specify(
-    plan: Plan, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], outer: tuple[int, int] | None
+def specify(plan: Plan, found: Masks, *, outer: tuple[int, int] | None) -> dict[str, Any]:
+    """Write down everything the fork server needs to build the view of a plan in tier A."""
+    return {
+        **_same_each_time(plan.read, plan.write, plan.review, bool(plan.hosts), plan.bounds, outer),
+        "masks": [(os.fsencode(path), how) for path, how in found.paths],
+        "gaps": _gaps(found, outer),
+    }
+
+
+@lru_cache(maxsize=16)
+def _same_each_time(
+    read: tuple[str, ...],
+    write: tuple[str, ...],
+    review: bool,
+    listens: bool,
+    bounds: Bounds,
+    outer: tuple[int, int] | None,
 ) -> dict[str, Any]:
-    """Write down everything the fork server needs to start one program in tier A."""
+    """What does not depend on what lies below the roots."""
     seen = system()
-    found = masks(plan)
+    plan = Plan(read, write, hosts=("",) if listens else (), review=review, bounds=bounds)
     uid, gid = (_INSIDE, _INSIDE) if outer else (os.geteuid(), os.getegid())
     binds = _binds(plan, seen.folders)
     return {
-        **common(plan, argv, cwd, env),
+        **common(plan),
         "tier": "A",
         "uid": uid,
         "gid": gid,
@@ -80,22 +145,26 @@ def specify(
         "binds": binds,
         "files": [(os.fsencode(path), text) for path, text in (*seen.files, *names(uid, gid))],
         "links": [(os.fsencode(path), os.fsencode(target)) for path, target in seen.links],
-        "masks": [(os.fsencode(path), how) for path, how in found.paths],
-        "review": [os.fsencode(path) for path in plan.write] if plan.review else [],
-        "scratch": plan.bounds.scratch_bytes,
-        "memory": plan.bounds.memory_bytes,
+        "review": [os.fsencode(path) for path in write] if review else [],
+        "scratch": bounds.scratch_bytes,
+        "memory": bounds.memory_bytes,
         "landlock": second_wall(plan),
         "seccomp": seccomp.program(seccomp.Filter(os.uname().machine, network=True, unix=True, ipc=True)),
-        "gaps": _gaps(found, outer),
     }
 
 
-def common(plan: Plan, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> dict[str, Any]:
-    """What every way of starting a program is told alike."""
+def asked(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> dict[str, Any]:
+    """What is the program's own."""
     return {
         "argv": [os.fsencode(word) for word in argv],
         "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
         "cwd": os.fsencode(cwd),
+    }
+
+
+def common(plan: Plan) -> dict[str, Any]:
+    """What every way of starting a program is told alike."""
+    return {
         "limits": limits(plan.bounds),
         "umask": 0o022,
         "confined": True,

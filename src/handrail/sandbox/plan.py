@@ -19,7 +19,7 @@ class Bounds:
     file_bytes: int = 1024 * MIB
     open_files: int = 4096
     cpu_seconds: int = 900
-    scratch_bytes: int = 512 * MIB  # of /tmp and /dev/shm each
+    scratch_bytes: int = 512 * MIB  # of /tmp, /dev/shm and the run's scratch folder each
 
 
 @noun

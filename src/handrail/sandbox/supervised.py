@@ -17,7 +17,7 @@ from handrail.sandbox import landlock, seccomp
 from handrail.sandbox.fork_server import ForkServer
 from handrail.sandbox.launching import Child, Confined, SetupFailed
 from handrail.sandbox.masks import HIDE, LOCK, Masks, masks
-from handrail.sandbox.native import check, common
+from handrail.sandbox.native import asked, check, common
 from handrail.sandbox.plan import Plan
 from handrail.sandbox.system import system
 
@@ -40,7 +40,8 @@ GAPS = (
     "programs see this machine's name and users and whether a process exists, and can slow one of the same user down",
     "there is no network, not even a local one",
     "pseudo-terminals, shared memory and local sockets by path do not work",
-    "the scratch folder has no size limit, and memory is bounded for each process only",
+    "scratch folders are measured four times a second, files without a name not counted",
+    "memory is bounded for each process only",
     "the limit of processes counts all that the user has",
 )
 GAP_SIGNALS = "this kernel's Landlock does not hold back signals to other processes of the same user"
@@ -87,7 +88,8 @@ def specify(plan: Plan, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]
     homes = {name: scratch for name in ("HOME", "TMPDIR") if env.get(name, "/tmp") == "/tmp"}  # noqa: S108
     found = masks(plan)
     return {
-        **common(plan, argv, cwd, {**env, **homes}),
+        **common(plan),
+        **asked(argv, cwd, {**env, **homes}),
         "tier": "B",
         "scratch_folder": os.fsencode(scratch),
         "landlock": domain(plan, found, scratch),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from handrail.sandbox.fork_server import ForkServer
 from handrail.sandbox.launching import Child, Confined, SetupFailed
-from handrail.sandbox.native import common
+from handrail.sandbox.native import asked, common
 from handrail.sandbox.plan import Plan
 
 
@@ -24,7 +24,7 @@ class Unconfined:
         if plan.hosts or plan.review:
             advice = 'Choose a sandbox, or leave `exec.allowed_hosts` empty and `exec.workspace = "direct"`.'
             raise SetupFailed("plan", 0, advice, "hosts and review need a sandbox")
-        spec = {**common(plan, argv, cwd, env), "tier": "none", "confined": False}
+        spec = {**common(plan), **asked(argv, cwd, env), "tier": "none", "confined": False}
         return self._server.spawn(spec, stdin, stdout, stderr)
 
     def close(self) -> None:

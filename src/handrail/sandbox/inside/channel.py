@@ -34,6 +34,17 @@ class Channel:
         finally:
             end.detach()
 
+    def receive(self) -> list[int]:
+        """Wait for what the runtime hands over; nothing when it is gone or wants nothing any more."""
+        end = _socket.socket(fileno=self.fd)
+        try:
+            message, ancillary, _, _ = end.recvmsg(16, _socket.CMSG_SPACE(4 * 8), _socket.MSG_CMSG_CLOEXEC)
+        finally:
+            end.detach()
+        data = b"".join(data for _, _, data in ancillary)
+        found = [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data) - 3, 4)]
+        return found if message else []
+
     def failed(self, error: BaseException) -> None:
         """Tell at which stage and why the start failed."""
         number = error.errno if isinstance(error, OSError) else None

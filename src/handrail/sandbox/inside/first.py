@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # the part of `signal` that loads at once
+import marshal
 import os
 
 from handrail.sandbox.inside import calls
@@ -42,11 +43,22 @@ def first_process(spec: dict[str, Any], fds: list[int], held: list[int], wait: i
         _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGCHLD,))
         leader = os.fork()
         if leader == 0:
-            become(spec, fds[1:4], channel)
+            _awaited(spec, channel)
     except BaseException as error:  # noqa: BLE001  (whatever it is, the runtime is told and nothing runs)
         channel.failed(error)
         os._exit(125)
-    _wait_for(leader, fds[5], spec["memory"])
+    _wait_for(leader, fds[-1], spec["memory"])
+
+
+def _awaited(spec: dict[str, Any], channel: Channel) -> NoReturn:
+    """Wait for the program that the view was built for, and become it; none comes if the runtime lets it go."""
+    channel.stage = "program"
+    received = channel.receive()
+    if not received:
+        os._exit(0)
+    request, *standard = received
+    program = marshal.loads(os.pread(request, os.fstat(request).st_size, 0))  # noqa: S302
+    become({**spec, **program}, standard, channel)
 
 
 def _map_self(spec: dict[str, Any]) -> None:

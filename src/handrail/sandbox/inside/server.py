@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _MAX_FDS = 8
+_USABLE = (3, 6)  # request, channel and where to tell the end; between them standard descriptors, or none yet
 Alive = dict[int, tuple[int, int]]  # process descriptor: process id, where its end is told
 
 
@@ -89,27 +90,26 @@ def _take(control: Any, owners: OwnerMaps) -> tuple[int, int, int] | None:
     for _, _, data in ancillary:
         fds += [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data) - 3, 4)]
     try:
-        return _start(fds, owners) if len(fds) == 6 else None
+        return _start(fds, owners) if len(fds) in _USABLE else None
     finally:
-        for fd in fds[:5] if len(fds) == 6 else fds:
+        for fd in fds[:-1] if len(fds) in _USABLE else fds:
             os.close(fd)
 
 
 def _start(fds: list[int], owners: OwnerMaps) -> tuple[int, int, int] | None:
     """Start one request in namespaces or under a watcher; give its descriptor, id and where to tell its end."""
-    channel = Channel(fds[4], owners.server)
+    channel = Channel(fds[-2], owners.server)
     held: list[int] = []
     try:
         spec: dict[str, Any] = marshal.loads(os.pread(fds[0], os.fstat(fds[0]).st_size, 0))  # noqa: S302
         channel.stage = "owners of the workspace"
         if spec["outer"]:
             held = owners.trees(spec)
-            _give(fds[1:4], spec["outer"])
         channel.stage = "namespaces"
         pid, handle, ready = _forked(spec, fds, held, channel)
     except OSError as error:
         channel.failed(error)
-        os.close(fds[5])
+        os.close(fds[-1])
         return None
     finally:
         for fd in held:
@@ -123,14 +123,7 @@ def _start(fds: list[int], owners: OwnerMaps) -> tuple[int, int, int] | None:
         channel.failed(error)  # and the child, which reads the end of the pipe, goes
     os.close(ready)
     channel.send(("born", pid), handle)
-    return handle, pid, fds[5]
-
-
-def _give(standard: list[int], outer: tuple[int, int]) -> None:
-    """Let the program open its own input and output again by /dev/stdin and the like."""
-    for fd in standard:
-        if os.readlink(f"/proc/self/fd/{fd}").startswith("pipe:["):
-            os.fchown(fd, *outer)
+    return handle, pid, fds[-1]
 
 
 def _forked(spec: dict[str, Any], fds: list[int], held: list[int], channel: Channel) -> tuple[int, int, int]:

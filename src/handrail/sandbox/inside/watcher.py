@@ -38,7 +38,7 @@ def watcher(spec: dict[str, Any], fds: list[int], _held: list[int], wait: int, c
     except BaseException as error:  # noqa: BLE001  (whatever it is, the runtime is told and nothing runs)
         channel.failed(error)
         os._exit(125)
-    _supervise(spec, leader, fds[5])
+    _supervise(spec, leader, fds[-1])
 
 
 def _supervise(spec: dict[str, Any], leader: int, told: int) -> NoReturn:

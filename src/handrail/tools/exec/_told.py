@@ -44,7 +44,7 @@ class ProgramResult:
 def outcome_of(done: Finished, command: str, cwd: str, limit_seconds: float, fine: frozenset[int]) -> Answer[Any]:
     """The answer for a program that ended well; raises TIMEOUT or EXIT_NONZERO, with all it wrote, for another."""
     answer = _answer(done, command, cwd)
-    if done.timed_out or done.flooded or done.exit_code not in fine:
+    if done.timed_out or done.flooded or done.overfull or done.exit_code not in fine:
         raise _problem(done, command, limit_seconds, answer)
     return answer
 
@@ -95,6 +95,8 @@ def _ended(done: Finished) -> str:
         return "timed out"
     if done.flooded:
         return "ended for writing too much"
+    if done.overfull:
+        return "ended for filling its scratch folder"
     return f"exit code {done.exit_code}" if done.exit_code is not None else f"ended by {done.signal}"
 
 
@@ -131,6 +133,9 @@ def _problem(done: Finished, command: str, limit_seconds: float, answer: Answer[
         code, text = Code.TIMEOUT, f"`{short(command)}` did not end within {limit_seconds:g} s; all it started is gone."
     elif done.flooded:
         code, text = Code.EXIT_NONZERO, f"`{short(command)}` was ended: it wrote more than is taken."
+    elif done.overfull:
+        why = "its scratch folder held more than exec.max_scratch_bytes, and was emptied"
+        code, text = Code.EXIT_NONZERO, f"`{short(command)}` was ended: {why}. Write less, or into the workspace."
     elif done.exit_code is None:
         code, text = Code.EXIT_NONZERO, f"`{short(command)}` was ended by {done.signal}."
     else:

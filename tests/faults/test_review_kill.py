@@ -1,0 +1,107 @@
+"""A runtime killed while it keeps a reviewed change: then the workspace holds all of the change, or none of it."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from behaviour._commands import need_sandbox
+from faults.keep_and_die import NEVER, lay_out, seen
+from handrail.processes.layer import Made
+from handrail.processes.unfinished import Note, abandoned, steps_of
+from handrail.words import Change, Root
+from handrail.workspace.access import Access
+from handrail.workspace.beneath import choose
+from handrail.workspace.roots import Roots
+
+KILLS = 8
+SCRIPT = Path(__file__).with_name("keep_and_die.py")
+
+
+def kept(work: Path, *steps: int) -> list[list[Any]]:
+    """Keep a change once for each step, and die there."""
+    words = [sys.executable, str(SCRIPT), str(work), *map(str, steps)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30 + 10 * len(steps))
+    return [json.loads(line) for line in told.stdout.splitlines()]
+
+
+def test_a_review_that_is_killed_while_it_is_kept_is_kept_or_dropped_as_a_whole(
+    work: Path, own_user: Path, scale: int
+) -> None:
+    """At whatever step: files, folders, links and modes are all new or all as before, and what was put back is told."""
+    need_sandbox()
+    lay_out(work)
+    before = seen(work)
+    [[_, ended, count, _, after, _]] = kept(work, NEVER)
+    assert (ended, after != before) == (0, True)
+    steps = random.sample(range(1, count + 1), min(KILLS * scale, count))
+    for at, ended, _, left, now, told in kept(work, count // 2, *steps):
+        assert (ended, now == after) in ((-9, True), (-9, False), (0, True)), at  # one that took a step less ended well
+        assert now in (before, after), (at, told)
+        assert [items for items, _ in told] == ([[]] if told else []), at
+        assert bool(told) or left == now, at
+        if at == count // 2:
+            assert (left != before, now == before, len(told)) == (True, True, 1), at
+
+
+@pytest.fixture
+def access(work: Path) -> Any:
+    """The workspace's handles."""
+    roots = Roots([Root("workspace", str(work), writable=True)])
+    yield Access(roots, choose("auto"), None)
+    roots.close()
+
+
+def noted(access: Access, notes: Path) -> Note:
+    """A note of two files that are replaced."""
+    root = access.roots.home
+    changes = [Made(root, name, "replace", b"before\n", b"after\n", 0o644) for name in ("one", "two")]
+    return Note.write(notes, "run", "call", steps_of(access, changes))
+
+
+def test_what_somebody_changed_since_is_left_and_the_note_kept_for_a_person(
+    work: Path, tmp_path: Path, access: Access
+) -> None:
+    """Putting back never overwrites what nobody noted."""
+    for name in ("one", "two"):
+        (work / name).write_text("before\n")
+    noted(access, tmp_path / "notes").let_go()
+    (work / "one").write_text("after\n")
+    (work / "two").write_text("by hand\n")
+    [note] = abandoned(tmp_path / "notes", {str(work)})
+    changes: list[Change] = []
+    left = note.roll_back(changes.append)
+    aside = note.set_aside()
+    assert left == ["two was changed since, and is left as it is"]
+    assert [change.path for change in changes] == ["one"]
+    assert ((work / "one").read_text(), (work / "two").read_text()) == ("before\n", "by hand\n")
+    assert b"before\n" in aside.read_bytes()
+    assert list(abandoned(tmp_path / "notes", {str(work)})) == []
+
+
+def test_a_note_that_somebody_is_at_or_of_another_workspace_is_left_alone(
+    work: Path, tmp_path: Path, access: Access
+) -> None:
+    """Another runtime on the same workspace may be keeping a change right now."""
+    for name in ("one", "two"):
+        (work / name).write_text("before\n")
+    note = noted(access, tmp_path / "notes")
+    assert list(abandoned(tmp_path / "notes", {str(work)})) == []
+    note.let_go()
+    assert list(abandoned(tmp_path / "notes", {"/elsewhere"})) == []
+    [found] = abandoned(tmp_path / "notes", {str(work)})
+    assert (found.run_id, found.call_id, list(found.steps)) == ("run", "call", list(note.steps))
+    found.remove()
+    assert list((tmp_path / "notes").iterdir()) == []
+
+
+def test_a_torn_note_is_no_note(work: Path, tmp_path: Path) -> None:
+    """It has its name only once it is whole, so that half of one was put there by somebody else."""
+    (tmp_path / "half.note").write_bytes(b"handrail-unfinished-1\n\xff\0\0\0\0\0\0\0[")
+    assert list(abandoned(tmp_path, {str(work)})) == []
