@@ -14,7 +14,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
-from handrail.arguments import Parameter, Shape
+from handrail.arguments import Parameter, Shape, short
 from handrail.errors import Code, Misuse, Problem
 from handrail.ports import is_port
 from handrail.spelling import nearest
@@ -356,16 +356,18 @@ class Catalog:
 
     def get(self, name: str) -> Tool:
         """Give a tool; UNKNOWN_TOOL names the nearest ones."""
+        if not isinstance(name, str):
+            raise Problem(Code.UNKNOWN_TOOL, f"A tool is named by a text, not by {short(name)}.", near=[])
         found = self._tools.get(name)
         if found is not None:
             return found
         if name not in self._lazy:
             self._look_for_more()
-        load = self._lazy.get(name) if isinstance(name, str) else None
+        load = self._lazy.get(name)
         if load is None:
-            near = [item for item in nearest(str(name), self.names(), 3, 0.4) if self._is_offered(item)]
+            near = [item for item in nearest(name[:100], self.names(), 3, 0.4) if self._is_offered(item)]
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise Problem(Code.UNKNOWN_TOOL, f"There is no tool {name!r}.{hint}", near=near)
+            raise Problem(Code.UNKNOWN_TOOL, f"There is no tool {short(name)}.{hint}", near=near)
         found = load()
         if not isinstance(found, Tool) or found.name != name:
             raise Misuse(f"what is registered as {name!r} is not a tool of that name: {found!r}")

@@ -40,6 +40,14 @@ def search(expression: str, value: Any) -> Any:
         raise _told(error, expression) from None
     except RecursionError:
         raise ExpressionError("is nested too deeply") from None
+    except ExpressionError:
+        raise
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+    ) as error:  # what the evaluator does not foresee: [::0], max_by of a mix
+        raise ExpressionError(f"cannot be evaluated: {error}") from None
 
 
 def hidden(value: Any, secrets: Hides, *, named: bool = False) -> Any:
@@ -100,7 +108,7 @@ def size_of(value: Any, enough: int) -> int:
     while todo and size <= enough:
         item = todo.pop()
         if isinstance(item, dict):
-            size += 2 + sum(len(key) + 4 for key in item)
+            size += 2 + sum(len(key) + 4 if isinstance(key, str) else 8 for key in item)
             todo += item.values()
         elif isinstance(item, list):
             size += 2 + len(item)

@@ -37,6 +37,14 @@ def check(value: Any) -> None:
     raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
 
 
+def is_text(value: Any) -> bool:
+    """Whether a value is a text that can be written down: one without half of a surrogate pair."""
+    try:
+        return isinstance(value, str) and (value.isascii() or value.encode() is not None)
+    except UnicodeEncodeError:
+        return False
+
+
 def _check_text(text: str) -> None:
     if not text.isascii():
         try:

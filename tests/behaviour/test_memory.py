@@ -1,25 +1,22 @@
-"""Notes from a run to the next: a person answers candidates, or a service keeps them."""
+"""Notes from a run to the next: a person answers candidates."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
-from handrail.errors import Code, Problem, SettingsFault
 from handrail.front.cli.root import run
 from handrail.memory import candidates as waiting
-from handrail.memory.http import HttpMemory
-from handrail.ports import HttpRequest, HttpResponse, Note
+from handrail.output.redact import Redactor
+from handrail.ports import Note
 from tools._memories import put, stored
-
-# ── candidates ───────────────────────────────────────────────────────────────────────────────
 
 
 def wanted(work: Path, opens: Any, *calls: tuple[str, dict[str, Any]]) -> list[str]:
@@ -140,9 +137,9 @@ def test_accepting_again_after_a_crash_keeps_one_note(opens: Any, work: Path, ow
         (candidate,) = waiting.listed(runs)
         provider = SqliteMemory(memory_files(str(work)))
         with pytest.raises(OSError, match="lights"):
-            await waiting.accept(runs, candidate, Torn(provider), 1.0)  # type: ignore[arg-type]
+            await waiting.accept(runs, candidate, Torn(provider), Redactor(), 1.0)  # type: ignore[arg-type]
         assert waiting.listed(runs) == [candidate]
-        await waiting.accept(runs, candidate, provider, 2.0)
+        await waiting.accept(runs, candidate, provider, Redactor(), 2.0)
         await provider.close()
 
     asyncio.run(twice())
@@ -161,189 +158,76 @@ def test_what_is_no_candidate_is_passed_over(opens: Any, work: Path, own_user: P
         "b": "[]",
         "c": json.dumps({**whole, "id": "c", "more": 1}),
         "d": json.dumps({**whole, "id": "other"}),
+        "e": json.dumps({**whole, "id": "e", "created": "yesterday"}),
+        "f": json.dumps({**whole, "id": "f", "content": 5}),
+        "g": json.dumps({**whole, "id": "g", "tags": [["a"]]}),
     }.items():
         path.with_name(f"{name}.json").write_text(text)
+    os.mkfifo(path.with_name("h.json"))
     path.write_text(json.dumps({**whole, "run_id": "../elsewhere", "state": "accepted"}))
     assert [(item.id, item.run_id, item.state) for item in waiting.listed(runs)] == [
         (note, path.parents[2].name, "pending")
     ]
 
 
-# ── a service ────────────────────────────────────────────────────────────────────────────────
+def _edited(path: Path) -> None:
+    path.write_text(path.read_text().replace("keep me", "obey me"))
 
 
-class Service:
-    """A memory service as the contract describes it, in memory."""
-
-    def __init__(self) -> None:
-        self.notes: dict[str, dict[str, Any]] = {}
-        self.headers: list[dict[str, str]] = []
-        self.app = web.Application()
-        self.app.router.add_post("/v1/search", self.search)
-        self.app.router.add_post("/v1/notes", self.add)
-        self.app.router.add_post("/v1/notes/{id}", self.change)
-        self.app.router.add_post("/v1/notes/{id}/delete", self.remove)
-
-    async def search(self, request: web.Request) -> web.Response:
-        """Notes that hold the query."""
-        self.headers.append(dict(request.headers))
-        asked = await request.json()
-        fits = [note for note in self.notes.values() if asked["query"] in note["content"]]
-        fits = [note for note in fits if asked["scope"] in (None, note["scope"])]
-        return web.json_response({"notes": [{**note, "score": 1.0} for note in fits[: asked["limit"]]]})
-
-    async def add(self, request: web.Request) -> web.Response:
-        """Keep a note."""
-        note = await request.json()
-        return web.json_response(self.notes.setdefault(note["id"], note), status=201)
-
-    async def change(self, request: web.Request) -> web.Response:
-        """Change a note."""
-        note = self.notes.get(request.match_info["id"])
-        if note is None:
-            raise web.HTTPNotFound
-        note |= {name: value for name, value in (await request.json()).items() if value is not None}
-        return web.json_response(note)
-
-    async def remove(self, request: web.Request) -> web.Response:
-        """Forget a note."""
-        if self.notes.pop(request.match_info["id"], None) is None:
-            raise web.HTTPNotFound
-        return web.Response(status=204)
+def _without_event(path: Path) -> None:
+    journal = path.parents[2] / "events.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(line for line in lines if b"memory.candidate" not in line))
 
 
-@asynccontextmanager
-async def serving(app: web.Application) -> AsyncIterator[str]:
-    """A real server on loopback."""
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        port = runner.addresses[0][1]
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        await runner.cleanup()
+def _forged(path: Path) -> None:
+    """The file and the event changed alike, which breaks the chain."""
+    journal = path.parents[2] / "events.jsonl"
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    _edited(path)
+    after = hashlib.sha256(path.read_bytes()).hexdigest()
+    journal.write_text(journal.read_text().replace(before, after))
 
 
-def settings(url: str, **more: Any) -> dict[str, Any]:
-    """Notes in a service on an inner network that the operator names."""
-    return {
-        "memory": {"provider": "http", "url": url, "write_mode": "external"},
-        "http": {"allowed_networks": ["127.0.0.0/8"]},
-        "rules": [{"effect": "allow", "touch": "memory.write"}],
-        **more,
-    }
+@pytest.mark.parametrize("change", [_edited, _without_event, _forged], ids=["edited", "unknown", "forged"])
+def test_only_what_the_run_wrote_down_can_be_accepted(
+    opens: Any, work: Path, own_user: Path, capsys: pytest.CaptureFixture[str], change: Any
+) -> None:
+    """A file that somebody changed since, or that no journal knows, is not remembered; it can be put aside."""
+    (note,) = wanted(work, opens, ("write_memory", {"content": "keep me"}))
+    (path,) = (own_user / "state/handrail/runs").glob("*/archive/memory/*.json")
+    change(path)
+    assert run(["memory", "accept", note, "-w", str(work)]) == 1
+    assert "is not what its run wrote down" in capsys.readouterr().err
+    assert asyncio.run(stored(work)) == []
+    assert run(["memory", "reject", note, "-w", str(work)]) == 0
 
 
-async def test_a_service_keeps_changes_and_forgets_notes(opens: Any) -> None:
-    """Through the three tools, against a real server."""
-    service = Service()
-    async with serving(service.app) as url, opens(enable=("memory",), config=settings(url)) as runtime:
-        made = await runtime.call("write_memory", {"content": "over the wire", "tags": ["a"], "scope": "user"})
-        assert made.ok, made.error
-        changed = {"action": "update", "id": made.data["id"], "title": "T", "scope": "user"}
-        assert (await runtime.call("update_memory", changed)).ok
-        found = await runtime.call("recall_memory", {"query": "wire"})
-        (note,) = found.data["notes"]
-        assert (note["title"], note["content"], note["scope"], note["tags"]) == ("T", "over the wire", "user", ["a"])
-        gone = {"action": "delete", "id": made.data["id"], "scope": "user"}
-        assert (await runtime.call("update_memory", gone)).ok
-        missing = await runtime.call("update_memory", gone)
-    assert service.notes == {}
-    assert missing.error is not None
-    assert missing.error.code == "NOT_FOUND"
+def test_what_is_known_as_a_secret_by_then_is_not_accepted(
+    opens: Any, work: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The value became that of a secret variable after the note was written."""
+    (note,) = wanted(work, opens, ("write_memory", {"content": "the word is Correct-Horse-9327"}))
+    monkeypatch.setenv("SHOP_PASSWORD", "Correct-Horse-9327")
+    assert run(["memory", "accept", note, "-w", str(work)]) == 1
+    assert "Notes never hold secrets" in capsys.readouterr().err
+    assert asyncio.run(stored(work)) == []
 
 
-async def test_credentials_of_the_service_are_sent_and_never_shown(opens: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They come from `http.credentials`, as for every host."""
-    monkeypatch.setenv("NOTES_TOKEN", "Bearer very-secret-value-1")
-    service = Service()
-    async with serving(service.app) as url:
-        http = {"allowed_networks": ["127.0.0.0/8"], "credentials": {url.split("/")[2]: "env:NOTES_TOKEN"}}
-        async with opens(config=settings(url, http=http)) as runtime:
-            outcome = await runtime.call("recall_memory", {"query": "x"})
-    assert outcome.ok, outcome.error
-    assert [head.get("Authorization") for head in service.headers] == ["Bearer very-secret-value-1"]
-    assert "very-secret" not in str(outcome.to_dict())
-
-
-async def test_an_inner_address_is_reached_only_where_settings_name_its_network(opens: Any) -> None:
-    """Naming the URL alone does not open an inner network."""
-    service = Service()
-    async with serving(service.app) as url, opens(config=settings(url, http={})) as runtime:
-        outcome = await runtime.call("recall_memory", {"query": "x"})
-    assert outcome.error is not None
-    assert outcome.error.code == "HOST_NOT_ALLOWED"
-    assert service.headers == []
-
-
-async def test_the_service_leads_nowhere_else(opens: Any) -> None:
-    """A redirect to another host is refused; that host hears nothing."""
-    other = Service()
-    app = web.Application()
-    async with serving(other.app) as target:
-
-        async def lead(_: web.Request) -> web.Response:
-            raise web.HTTPTemporaryRedirect(f"{target}/search")
-
-        app.router.add_post("/v1/search", lead)
-        async with serving(app) as url, opens(config=settings(url)) as runtime:
-            outcome = await runtime.call("recall_memory", {"query": "x"})
-    assert outcome.error is not None
-    assert outcome.error.code == "HOST_NOT_ALLOWED"
-    assert other.headers == []
-
-
-@pytest.mark.parametrize("url", [None, "no url", "ftp://notes/"])
-async def test_a_service_that_is_not_named_is_refused_at_the_start(opens: Any, url: str | None) -> None:
-    """Not in the middle of a run."""
-    with pytest.raises(SettingsFault, match=r"memory\.url"):
-        async with opens(config={"memory": {"provider": "http", "url": url}}):
-            pass
-
-
-class Answering:
-    """A network that gives one answer."""
-
-    def __init__(self, status: int, body: bytes) -> None:
-        self.answer = (status, body)
-        self.urls: list[str] = []
-
-    async def fetch(self, request: HttpRequest) -> HttpResponse:
-        """Give the answer."""
-        self.urls.append(request.url)
-        status, body = self.answer
-        return HttpResponse(request.url, status, {}, body, "127.0.0.1")
-
-
-@pytest.mark.parametrize(
-    ("status", "body"),
-    [
-        (500, b"{}"),
-        (301, b"{}"),
-        (404, b""),
-        (200, b"no json"),
-        (200, b"[]"),
-        (200, b'{"notes": 1}'),
-        (200, b'{"notes": [{"id": 1, "content": "x"}]}'),
-        (200, b'{"notes": [{"id": "x"}]}'),
-        (200, b'{"notes": [], "notes": []}'),
-        (200, b"[" * 100_000),
-    ],
-)
-async def test_an_answer_that_is_none_is_the_services_fault(status: int, body: bytes) -> None:
-    """UPSTREAM_ERROR, whatever it is."""
-    with pytest.raises(Problem) as caught:
-        await HttpMemory(Answering(status, body), "http://notes").search("x", None, 5)  # type: ignore[arg-type]
-    assert caught.value.code is Code.UPSTREAM_ERROR
-
-
-@pytest.mark.parametrize("note_id", ["..", "a/b", "a?b", "a#b", "%2e%2e", "ü"])
-async def test_an_id_stays_one_segment_of_the_path(note_id: str) -> None:
-    """It cannot lead to another of the service's addresses."""
-    net = Answering(200, b"")
-    await HttpMemory(net, "http://notes/v1/").remove(note_id, "user")  # type: ignore[arg-type]
-    (url,) = net.urls
-    segment = url.removeprefix("http://notes/v1/notes/").removesuffix("/delete")
-    assert not set(segment) & set("/?#.")
+def test_a_note_on_a_workspace_that_is_gone_does_not_go_into_another(
+    opens: Any, work: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wherever the person stands who accepts it; one of the user has no workspace to miss."""
+    mine, users = wanted(
+        work,
+        opens,
+        ("write_memory", {"content": "of this project"}),
+        ("write_memory", {"content": "of the user", "scope": "user"}),
+    )
+    shutil.rmtree(work)
+    other = tmp_path / "other"
+    other.mkdir()
+    assert run(["memory", "accept", mine, "-w", str(other)]) == 2
+    assert "which is gone" in capsys.readouterr().err
+    assert run(["memory", "accept", users, "-w", str(other)]) == 0
+    assert asyncio.run(stored(other)) == [("user", "", "of the user")]

@@ -1,4 +1,4 @@
-"""The dialect of the reference MCP filesystem server: its names and shapes, as far as our tools serve them."""
+"""The dialect of the reference MCP filesystem server: its names and shapes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import pytest
 
 from dialects._speaking import OPEN, Speak, Voice
 from handrail import dialects
+from handrail.dialects.mcp_filesystem_steps import fits
 
-TEN = [
-    "read_text_file", "write_file", "edit_file", "create_directory", "list_directory", "list_directory_with_sizes",
-    "directory_tree", "move_file", "search_files", "get_file_info",
+ALL = [
+    "read_text_file", "read_file", "read_media_file", "read_multiple_files", "write_file", "edit_file",
+    "create_directory", "list_directory", "list_directory_with_sizes", "directory_tree", "move_file", "search_files",
+    "get_file_info", "list_allowed_directories",
 ]  # fmt: skip
 CONFIG = {"tools": {"enable": ["fs"]}, **OPEN}
 
@@ -36,18 +38,135 @@ def project(work: Path) -> Path:
 async def test_its_tools_are_listed(speak: Speak) -> None:
     """As the reference server names them."""
     async with speak("mcp-filesystem", config=CONFIG) as say:
-        assert list(say.specs()) == TEN
+        assert list(say.specs()) == ALL
 
 
-@pytest.mark.parametrize("name", ["read_media_file", "read_multiple_files", "list_allowed_directories"])
-async def test_what_is_not_served_says_why(speak: Speak, name: str) -> None:
-    """And what to use instead."""
+async def test_a_long_text_is_given_whole(speak: Speak, work: Path) -> None:
+    """What a model is shown at most of a text cuts nothing that the document gives whole."""
+    whole = "".join(f"line {number} of many\n" for number in range(20_000))
+    (work / "long.txt").write_text(whole)
     async with speak("mcp-filesystem", config=CONFIG) as say:
-        told = await say(name)
-    assert (told["isError"], "is not served in the dialect mcp-filesystem" in told["content"][0]["text"]) == (
-        True,
-        True,
-    )
+        told = await say("read_text_file", path="long.txt")
+    assert ([block["text"] for block in told["content"]], told["isError"]) == ([whole], False)
+
+
+async def test_several_files_are_judged_one_by_one(speak: Speak, project: Path) -> None:
+    """Those that may be read are; the journal has a call for each, and the denial of one."""
+    (project / ".env").write_text("KEY=1\n")
+    paths = ["a.txt", ".env", "none.txt", "../out.txt", "src/b.py"]
+    async with speak("mcp-filesystem", start="mcp-filesystem") as say:
+        told = (await text(say, "read_multiple_files", paths=paths)).split("\n---\n")
+        ends = [event for event in say.journal() if event["kind"] in ("tool.completed", "tool.failed")]
+    assert (told[0], told[4]) == ("a.txt:\none\ntwo\nthree\n\n", "src/b.py:\nx = 1\n\n")
+    assert [line.partition(" does not")[0].partition("Denied")[0] for line in told[1:4]] == [
+        ".env: Error - PATH_PROTECTED: ",
+        "none.txt: Error - NOT_FOUND: none.txt",
+        "../out.txt: Error - PATH_OUTSIDE_ROOTS: ",
+    ]
+    assert [event.get("code") for event in ends] == [None, "PATH_PROTECTED", "NOT_FOUND", "PATH_OUTSIDE_ROOTS", None]
+
+
+async def test_no_file_at_all_is_a_wrong_call(speak: Speak) -> None:
+    """Refused, and on record."""
+    async with speak("mcp-filesystem", config=CONFIG) as say:
+        told = await say("read_multiple_files", paths=[])
+    assert (told["isError"], "INVALID_ARGS" in told["content"][0]["text"]) == (True, True)
+
+
+async def test_the_preset_replaces_files_and_guards_credentials(speak: Speak, project: Path) -> None:
+    """By absolute paths too; a file of credentials is neither read nor replaced without a person."""
+    (project / ".env").write_text("KEY=1\n")
+    async with speak("mcp-filesystem", start="mcp-filesystem", mode="headless") as say:
+        await text(say, "write_file", path=str(project / "a.txt"), content="new")
+        refused = [
+            await say("write_file", path=".env", content=""),
+            await say("read_text_file", path=".env"),
+            await say("write_file", path="../x.txt", content=""),
+        ]
+    assert [told["isError"] for told in refused] == [True, True, True]
+    assert ((project / "a.txt").read_text(), (project / ".env").read_text()) == ("new", "KEY=1\n")
+
+
+async def test_a_denied_folder_is_denied_however_many_calls_it_takes(speak: Speak, project: Path) -> None:
+    """Lists and searches go through the same gates as single calls."""
+    rules = [{"effect": "deny", "touch": "fs.read", "target": "src/**"}]
+    async with speak("mcp-filesystem", config={"tools": {"enable": ["fs"]}, "rules": rules}) as say:
+        tree = json.loads(await text(say, "directory_tree", path="."))
+        found = await text(say, "search_files", path=".", pattern="**/*.py")
+        read = await text(say, "read_multiple_files", paths=["src/b.py"])
+    assert ([item["name"] for item in tree if item["name"] == "a.txt"], found) == (["a.txt"], "No matches found")
+    assert ("b.py" in json.dumps(tree), read.startswith("src/b.py: Error - POLICY_DENIED")) == (False, True)
+
+
+async def test_a_tree_is_whole_also_below_the_depth_of_one_call(speak: Speak, work: Path) -> None:
+    """And wider than one page."""
+    deep = work.joinpath(*(f"d{number}" for number in range(13)))
+    deep.mkdir(parents=True)
+    (deep / "end.txt").write_text("")
+    for number in range(1500):
+        (work / f"file{number:04}.txt").write_text("")
+    async with speak("mcp-filesystem", config=CONFIG) as say:
+        tree = json.loads(await text(say, "directory_tree", path="."))
+    names, node = list[str](), tree[0]
+    while "children" in node:
+        names.append(node["name"])
+        node = node["children"][0]
+    assert ([*names, node["name"]], len(tree)) == ([*(f"d{number}" for number in range(13)), "end.txt"], 1501)
+
+
+async def test_a_list_that_is_too_long_says_that_it_is_cut(
+    speak: Speak, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a block of its own, so that the first one is what the document gives."""
+    monkeypatch.setattr("handrail.dialects.mcp_filesystem_steps.MOST_PAGES", 2)
+    for number in range(3000):
+        (work / f"file{number:04}.txt").write_text("")
+    async with speak("mcp-filesystem", config={**CONFIG, "limits": {"max_output_lines": 500}}) as say:
+        listed = await say("list_directory", path=".")
+        tree = await say("directory_tree", path=".")
+    shown = len(listed["content"][0]["text"].splitlines())
+    assert (shown, len(json.loads(tree["content"][0]["text"]))) == (998, 998)
+    for told in (listed, tree):
+        assert [block["text"] for block in told["content"][1:]] == [
+            "[not all: 998 of 3000 entries; ask for a part of it]"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "expected"),
+    [
+        ("*.py", "a.py", True),
+        ("*.py", "src/a.py", False),
+        ("**/*.py", "a.py", True),
+        ("**/*.py", "x/y/a.py", True),
+        ("src/**", "src/a/b", True),
+        ("{a,b}.txt", "b.txt", True),
+        ("*", ".hidden", True),
+        ("a" * 40 + "*" * 40 + "b", "a" * 80, False),
+        ("/".join(["**"] * 20) + "/z", "/".join("abcdefghijklmnopqrstuvwxy"), False),
+    ],
+)
+def test_globs_fit_as_the_document_means_them(pattern: str, path: str, expected: bool) -> None:
+    """Within names, across names, and in no more time than it takes to look."""
+    assert fits(pattern, path) is expected
+
+
+async def test_media_and_folders_that_can_be_reached(speak: Speak, work: Path) -> None:
+    """An image and a sound as such, the rest as a resource; the workspace's own path."""
+    for name in ("i.png", "s.mp3", "x y.bin"):
+        (work / name).write_bytes(b"\x00\x01\xff")
+    async with speak("mcp-filesystem", config=CONFIG) as say:
+        blocks = [(await say("read_media_file", path=name))["content"][0] for name in ("i.png", "s.mp3", "x y.bin")]
+        roots = await text(say, "list_allowed_directories")
+    assert blocks == [
+        {"type": "image", "data": "AAH/", "mimeType": "image/png"},
+        {"type": "audio", "data": "AAH/", "mimeType": "audio/mpeg"},
+        {
+            "type": "resource",
+            "resource": {"uri": "file:///x%20y.bin", "mimeType": "application/octet-stream", "blob": "AAH/"},
+        },
+    ]
+    assert roots == f"Allowed directories:\n{work.resolve()}"
 
 
 async def test_read_text_file_gives_the_text_its_head_or_its_tail(speak: Speak, project: Path) -> None:
@@ -101,7 +220,7 @@ async def test_sizes_and_tree(speak: Speak, project: Path) -> None:
 async def test_search_and_info(speak: Speak, project: Path) -> None:
     """search_files and get_file_info."""
     async with speak("mcp-filesystem", config=CONFIG) as say:
-        found = await text(say, "search_files", path=".", pattern="*.py")
+        found = await text(say, "search_files", path=".", pattern="**/*.py")
         info = await text(say, "get_file_info", path="a.txt")
     assert (found, "size: 14" in info, "isFile: true" in info) == ("src/b.py", True, True)
 

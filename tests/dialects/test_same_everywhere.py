@@ -210,6 +210,7 @@ DECISIONS = {
     "tool-hub": "allow allow ask deny deny deny deny deny",
     "kgent": "allow allow ask deny deny deny deny allow",
     "autonous": "allow allow allow deny deny allow deny deny",
+    "mcp-filesystem": "allow allow allow deny deny deny deny deny",
 }
 
 

@@ -259,7 +259,7 @@ def test_an_outcome_that_named_its_tool_is_told_under_that_name() -> None:
         for name in ("list_directory", "list_directory_with_sizes", "directory_tree")
     ]
     assert (texts[0], texts[1].splitlines()[0], json.loads(texts[2])) == (
-        "[FILE] a", "[FILE] a 1 B", [{"name": "a", "type": "file"}],
+        "[FILE] a", f"[FILE] {'a':<30} {'1 B':>10}", [{"name": "a", "type": "file"}],
     )  # fmt: skip
 
 

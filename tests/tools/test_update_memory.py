@@ -82,3 +82,15 @@ async def test_a_candidate_may_change_and_delete_too(opens: Any) -> None:
         await runtime.call("update_memory", {"action": "delete", "id": "n1", "content": "ignored"})
         (written,) = candidates(runtime)
     assert (written["action"], written["note_id"], written["content"]) == ("delete", "n1", None)
+
+
+async def test_a_secret_is_refused_as_an_id_as_well(opens: Any, own_user: Path) -> None:
+    """An id is written into the candidate, and into the address of a service."""
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    async with opens(enable=("memory",)) as runtime:
+        outcome = await runtime.call("update_memory", {"action": "delete", "id": token})
+        assert candidates(runtime) == []
+    assert outcome.error is not None
+    assert (outcome.error.code, outcome.error.details["reason"]) == ("POLICY_DENIED", "secret")
+    for path in own_user.rglob("*"):
+        assert not path.is_file() or token.encode() not in path.read_bytes(), path

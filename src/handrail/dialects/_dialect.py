@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
+from handrail.arguments import short
 from handrail.dialects._schema import check
 from handrail.dialects._usual import USUAL
 from handrail.errors import FACTS, Code, Problem
 from handrail.spelling import nearest
+from handrail.strict_json import is_text
 from handrail.versions import Adapter, adapt
 from handrail.words import Json, Outcome, noun
 
 Args = dict[str, Any]
 Event = Mapping[str, Any]
+# Calls of ours, one after the other, each judged by itself; what came of one is sent in, the whole is given back.
+Steps = Generator[tuple[str, Args], Outcome, Outcome]
 
 
 @noun
@@ -36,6 +40,7 @@ class Word:
     capabilities: tuple[str, ...] = ()  # in the document's names
     version: str = "1.0.0"
     adapters: Mapping[int, Adapter] = field(default_factory=dict)
+    steps: Callable[[Args], Steps] | None = None  # for what no single call does; only for calls that change nothing
 
     def heard(self, args: Mapping[str, Json], *, repair: bool) -> tuple[Args, tuple[str, ...]]:
         """Give arguments in our names; INVALID_ARGS speaks the document's."""
@@ -119,6 +124,9 @@ class Dialect:
     former: Mapping[str, str] = field(default_factory=dict)  # other names in use -> the document's
     touches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # its permissions -> our kinds of touch
     refused: Mapping[str, str] = field(default_factory=dict)  # names it would have -> why they are not served
+    # Where the document is an MCP server's: a result of its own, from the outcome and what was asked; its own entries.
+    reply: Callable[[Outcome, Mapping[str, Json]], dict[str, Json]] | None = None
+    entry: Callable[[Word], dict[str, Json]] | None = None
 
     def heard(self, tool: str, args: Mapping[str, Json], version: str | None = None, *, repair: bool = True) -> Heard:
         """Translate a call; UNKNOWN_TOOL, UNSUPPORTED_VERSION and INVALID_ARGS speak the document's names."""
@@ -129,12 +137,32 @@ class Dialect:
         ours, mended = word.heard(args, repair=repair)
         return Heard(word.ours, ours, word, warnings + mended)
 
+    def steps(self, tool: str, args: Mapping[str, Json] | None, *, repair: bool = True) -> Steps | None:
+        """Give the calls that one of the document stands for; None where it is one call of ours, or wrong."""
+        word = self.words.get(tool) if isinstance(tool, str) else None
+        if word is None or word.steps is None:
+            return None
+        try:
+            return word.steps({**word.defaults, **check(word.args, {} if args is None else args, repair=repair)[0]})
+        except Problem:
+            return None  # refused, and on record, where every wrong call is
+
     def of(self, tool: str, asked: str = "") -> Word | None:
         """The word for a tool of ours: the one that was asked with, or the first."""
         word = self.words.get(self._plain(asked))
         if word is not None and word.ours == tool:
             return word
         return next((word for word in self.words.values() if word.ours == tool), None)
+
+    def told(self, outcome: Outcome) -> Any:
+        """The result of a call in the document's fields; None where it has no words for what came."""
+        word = self.of(outcome.tool, outcome.asked)
+        if word is None or word.outward is None or outcome.data is None:
+            return None
+        try:
+            return word.outward(outcome)
+        except (KeyError, TypeError):  # asked in another system's words, which have other results
+            return None
 
     def tool_name(self, tool: str, asked: str = "") -> str:
         """The document's name of a tool of ours; ours where it has none."""
@@ -171,7 +199,7 @@ class Dialect:
 
     def _found(self, tool: str) -> tuple[Word, tuple[str, ...]]:
         if not isinstance(tool, str):
-            raise self._unknown(str(tool)[:100])
+            raise self._unknown(short(tool))
         name = self._plain(tool)
         word = self.words.get(name)
         if word is not None:
@@ -190,7 +218,7 @@ class Dialect:
         near = list(dict.fromkeys([*twins, *(ends.get(name, name) for name in close)]))[:3]
         hint = f" Did you mean {' or '.join(near)}?" if near else f" There are {', '.join(self.words)}."
         return Problem(
-            Code.UNKNOWN_TOOL, f"There is no tool {tool[:100]!r} in the dialect {self.name}.{hint}", near=near
+            Code.UNKNOWN_TOOL, f"There is no tool {short(tool)} in the dialect {self.name}.{hint}", near=near
         )
 
     def _plain(self, name: str) -> str:
@@ -200,12 +228,40 @@ class Dialect:
         return next((word for word in self.words if encoded(word) == name), name)
 
 
-def one_call(message: Mapping[str, Any], name: str, args: str, **more: Any) -> Message:
-    """The one call of a message that names its tool and arguments under these keys; INVALID_ARGS for any other."""
-    tool, given = message.get(name), message.get(args) or {}
+def one_call(message: Any, name: str, args: str, **keys: str) -> Message:
+    """The one call of a message, by the keys that it has for a tool's name, arguments and what `Requested` takes.
+
+    INVALID_ARGS for any other message: what is of the wrong type is never passed over, as it may be meant to narrow.
+    """
+    tool, given = (message.get(name), message.get(args)) if isinstance(message, Mapping) else (None, None)
+    given = {} if given is None else given
     if not isinstance(tool, str) or not isinstance(given, Mapping):
         raise Problem(Code.INVALID_ARGS, f"The message needs `{name}`, a tool's name, and `{args}`, an object.")
-    return Message((Requested(tool, given, **more),))
+    texts = {ours: text_of(message, key) for ours, key in keys.items() if ours != "permissions"}
+    narrowed = _permissions(message, keys["permissions"]) if "permissions" in keys else None
+    return Message((Requested(tool, given, permissions=narrowed, **texts),))
+
+
+def text_of(message: Mapping[str, Any], key: str) -> str | None:
+    """A text of a message, where it has one; a number that names something is taken as text."""
+    value = message.get(key)
+    if value is None or is_text(value):
+        return None if value is None else str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return short(value)
+    raise Problem(Code.INVALID_ARGS, f"`{key}`: expected a text, got {short(value)}.", field=key)
+
+
+def _permissions(message: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
+    value = message.get(key)
+    if value is not None and not (isinstance(value, (list, tuple)) and all(map(is_text, value))):
+        raise Problem(Code.INVALID_ARGS, f"`{key}`: expected an array of texts, got {short(value)}.", field=key)
+    return None if value is None else tuple(value)
+
+
+def overwriting(args: Args) -> Args | None:
+    """Our write_file in the words of a document whose writing always replaces; None for any other way to write."""
+    return {"path": args["path"], "content": args["content"]} if args.get("mode") == "overwrite" else None
 
 
 def encoded(name: str) -> str:

@@ -6,11 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from handrail import strict_json
+from handrail.arguments import short
 from handrail.errors import Code, Problem
 from handrail.spelling import nearest
 from handrail.words import Json
 
 Schema = Mapping[str, Any]
+CURSOR = {"type": "string"}
+STRINGS = {"type": "array", "items": {"type": "string"}}
+LIMIT = {"type": "integer", "minimum": 1}
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -25,7 +29,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 def check(schema: Schema, args: Any, *, repair: bool) -> tuple[dict[str, Json], tuple[str, ...]]:
     """Give arguments that fit, small slips mended where that is wanted; INVALID_ARGS says what does not fit."""
     if not isinstance(args, dict):
-        raise _refused([("arguments", "expected an object", _short(args))])
+        raise _refused([("arguments", "expected an object", short(args))])
     given, warnings = _mended(schema, args) if repair else (dict(args), ())
     if wrong := list(_wrong(schema, given, "")):
         raise _refused(wrong)
@@ -48,10 +52,10 @@ def _refused(wrong: list[tuple[str, str, str]]) -> Problem:
 def _wrong(schema: Schema, value: Any, place: str) -> Iterator[tuple[str, str, str]]:
     """Everything that does not fit: where, what was expected, what came."""
     if not _is_one_of(_kinds(schema), value):
-        yield place or "arguments", f"expected {' or '.join(_kinds(schema))}", f"{_short(value)} ({_name(value)})"
+        yield place or "arguments", f"expected {' or '.join(_kinds(schema))}", f"{short(value)} ({_name(value)})"
         return
     if "enum" in schema and value not in schema["enum"]:
-        yield place, f"expected one of {', '.join(map(str, schema['enum']))}", _short(value)
+        yield place, f"expected one of {', '.join(map(str, schema['enum']))}", short(value)
     yield from _out_of_bounds(schema, value, place)
     if isinstance(value, dict):
         yield from _wrong_inside(schema, value, place)
@@ -72,7 +76,7 @@ def _wrong_inside(schema: Schema, value: Mapping[str, Any], place: str) -> Itera
         elif rest is False:
             near = nearest(str(name), known, 1, 0.6)
             expected = f"did you mean {near[0]}?" if near else f"one of {', '.join(known) or 'no arguments'}"
-            yield f"{dot}{name}", expected, _short(item)
+            yield f"{dot}{name}", expected, short(item)
         elif isinstance(rest, Mapping):
             yield from _wrong(rest, item, f"{dot}{name}")
 
@@ -144,8 +148,3 @@ def _name(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     return next((kind for kind, types in _TYPES.items() if isinstance(value, types)), type(value).__name__)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

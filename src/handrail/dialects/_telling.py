@@ -27,6 +27,12 @@ def problem(outcome: Outcome, dialect: Dialect) -> dict[str, Json]:
     return details
 
 
+def asked_for(request: Mapping[str, Any], dialect: Dialect) -> dict[str, Json]:
+    """An approval request with its call in the document's words, where it has them."""
+    call = dialect.said({"tool": request.get("tool"), "args": request.get("params")})
+    return {**request, **({} if call is None else {"tool": call["tool"], "params": call["args"]})}
+
+
 def finished(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
     """Every finished call, its end with what its start said; other events as they are."""
     began: dict[str, Event] = {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from handrail.dialects._dialect import Args, Dialect, Event, Message, Requested, Word
-from handrail.dialects._schema import properties
-from handrail.dialects._telling import finished, picked, problem, spoken_call
+from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call
+from handrail.dialects._schema import CURSOR, LIMIT, properties
+from handrail.dialects._telling import asked_for, finished, picked, problem, spoken_call
 from handrail.errors import FACTS, Code, Problem
 from handrail.words import Json, Outcome
 
@@ -75,8 +75,6 @@ def _matched(outcome: Outcome) -> str:
     return _lines(f"{item['file']}:{item['line']}:{item['text']}" for item in outcome.data["matches"])
 
 
-LIMIT = {"type": "integer", "minimum": 1}
-CURSOR = {"type": "string"}
 WORDS = (
     Word(
         "ls",
@@ -150,8 +148,7 @@ WORDS = (
 def _envelope(outcome: Outcome) -> dict[str, Json]:
     """One Result for every tool; what its document does not have stands in `meta`."""
     ok, cut = outcome.ok, outcome.truncation
-    word = DIALECT.of(outcome.tool, outcome.asked)
-    stdout, stderr = _streams(outcome, word)
+    stdout, stderr = _streams(outcome)
     told: dict[str, Json] = {
         "ok": ok,
         "exit_code": _exit_code(outcome),
@@ -165,15 +162,16 @@ def _envelope(outcome: Outcome) -> dict[str, Json]:
     return {**told, "meta": _meta(outcome)}
 
 
-def _streams(outcome: Outcome, word: Word | None) -> tuple[str, str]:
+def _streams(outcome: Outcome) -> tuple[str, str]:
     if outcome.error is not None:
         details = outcome.error.details
         stderr = str(details.get("stderr") or "")
         said = f"{outcome.error.message}\n"
         return str(details.get("stdout") or ""), f"{stderr}{said}" if not stderr else f"{stderr.rstrip()}\n{said}"
-    if not isinstance(outcome.data, dict) or word is None or word.outward is None:
+    told = DIALECT.told(outcome)
+    if not isinstance(outcome.data, dict) or told is None:
         return outcome.content, ""
-    return str(word.outward(outcome)), str(outcome.data.get("stderr") or "") if outcome.tool == "run_command" else ""
+    return str(told), str(outcome.data.get("stderr") or "") if outcome.tool == "run_command" else ""
 
 
 def _exit_code(outcome: Outcome) -> int:
@@ -232,21 +230,19 @@ def _payload(kind: str, event: Event) -> dict[str, Json]:
 
 def _approval(request: Mapping[str, Any]) -> dict[str, Json]:
     """Its document asks nobody yet; where settings do, the request is ours in its names."""
-    call = DIALECT.said({"tool": request.get("tool"), "args": request.get("params")})
-    return {**request, **({} if call is None else {"tool": call["tool"], "params": call["args"]})}
+    return asked_for(request, DIALECT)
 
 
 def _messages(message: Mapping[str, Any]) -> Message:
     """`{"tool_calls": [{"name", "arguments"}], "final_answer": ""}`: calls, or the answer, never neither."""
-    calls, answer = message.get("tool_calls") or [], message.get("final_answer") or ""
-    known = isinstance(calls, list) and all(isinstance(call, Mapping) and "name" in call for call in calls)
-    if not known or not isinstance(answer, str):
+    known = isinstance(message, Mapping)
+    calls, answer = (message.get("tool_calls") or [], message.get("final_answer") or "") if known else (None, None)
+    if not isinstance(calls, list) or not isinstance(answer, str):
         raise Problem(Code.INVALID_ARGS, 'Expected {"tool_calls": [{"name", "arguments"}], "final_answer": ""}.')
     if not calls and not answer:
         raise Problem(Code.INVALID_ARGS, "The message has neither tool calls nor a final answer.")
-    return Message(
-        tuple(Requested(call["name"], call.get("arguments") or {}) for call in calls), "" if calls else answer
-    )
+    asked = tuple(call for item in calls for call in one_call(item, "name", "arguments").calls)
+    return Message(asked, "" if calls else answer)
 
 
 DIALECT = Dialect(

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from handrail.dialects._dialect import Dialect, Event, Message, Requested, Word
-from handrail.dialects._schema import properties
-from handrail.dialects._telling import ENDS, files_changed, finished, problem, spoken_call
+from handrail.dialects._dialect import Dialect, Event, Message, Word, one_call
+from handrail.dialects._schema import CURSOR, LIMIT, STRINGS, properties
+from handrail.dialects._telling import ENDS, asked_for, files_changed, finished, problem, spoken_call
 from handrail.errors import Code, Problem
 from handrail.words import Json, Outcome, TouchKind
 
-STRINGS = {"type": "array", "items": {"type": "string"}}
-CURSOR = {"type": "string"}
-ONE = {"type": "integer", "minimum": 1}
 # As its document prints it; `thought` and `evidence` stand in the last of its examples.
 DISPLAY = {
     "type": "object",
@@ -51,7 +48,7 @@ WORDS = (
         "read_file",
         "read_file",
         "Read a text file, from a line on.",
-        properties(path="string", offset_=ONE, limit_=ONE),
+        properties(path="string", offset_=LIMIT, limit_=LIMIT),
     ),
     Word(
         "apply_patch",
@@ -70,7 +67,7 @@ WORDS = (
             path_="string",
             glob_="string",
             multiline_="boolean",
-            head_limit_={"type": "integer", "minimum": 1, "maximum": 5000},
+            head_limit_={**LIMIT, "maximum": 5000},
             **{"-i_": "boolean"},
             cursor_=CURSOR,
         ),
@@ -163,28 +160,22 @@ def _audit(event: Event) -> dict[str, Json]:
 
 def _approval(request: Mapping[str, Any]) -> dict[str, Json]:
     """REQUIRE_CONFIRMATION(scope): ours in its names, with the scope it would hold for."""
-    call = DIALECT.said({"tool": request.get("tool"), "args": request.get("params")})
-    told = {} if call is None else {"tool": call["tool"], "params": call["args"]}
-    return {**request, **told, "decision": "REQUIRE_CONFIRMATION", "scope": request.get("max_scope")}
+    told = asked_for(request, DIALECT)
+    return {**told, "decision": "REQUIRE_CONFIRMATION", "scope": request.get("max_scope")}
 
 
 def _messages(message: Mapping[str, Any]) -> Message:
     """A ToolCallRequest, or the short form `{"tool": …, "args": …}` of the document's examples."""
-    name = message.get("name", message.get("tool"))
-    if not isinstance(name, str) or not isinstance(message.get("args"), Mapping):
+    if not isinstance(message, Mapping) or not isinstance(message.get("args"), Mapping):
         raise Problem(Code.INVALID_ARGS, "A ToolCallRequest needs `name` and `args`.")
-    wanted = message.get("requested_permissions")
-    return Message(
-        (
-            Requested(
-                name,
-                message["args"],
-                message.get("version"),
-                message.get("tool_call_id"),
-                message.get("trace_id"),
-                None if wanted is None else tuple(wanted),
-            ),
-        )
+    return one_call(
+        message,
+        "name" if "name" in message else "tool",
+        "args",
+        version="version",
+        call_id="tool_call_id",
+        trace_id="trace_id",
+        permissions="requested_permissions",
     )
 
 

@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call
-from handrail.dialects._schema import properties
-from handrail.dialects._telling import files_changed, finished, picked, problem, spoken_call
+from handrail.dialects._dialect import Dialect, Event, Message, Word, one_call, overwriting
+from handrail.dialects._schema import CURSOR, LIMIT, STRINGS, properties
+from handrail.dialects._telling import asked_for, files_changed, finished, picked, problem, spoken_call
 from handrail.errors import Code
 from handrail.words import Json, Outcome
 
-CURSOR = {"type": "string"}
-STRINGS = {"type": "array", "items": {"type": "string"}}
 TOOLSETS = {
     "FilesystemToolset": ("read_file", "write_file", "list_files", "grep_files"),
     "SkillToolset": ("list_skills", "load_skill"),
     "MemoryToolset": ("recall_memory", "write_memory"),
 }
-
-
-def _write_back(args: Args) -> Args | None:
-    return {"path": args["path"], "content": args["content"]} if args.get("mode") == "overwrite" else None
 
 
 WORDS = (
@@ -32,7 +26,7 @@ WORDS = (
         "Write a text file of the sandbox, replacing one that was read before.",
         properties(path="string", content="string"),
         always={"mode": "overwrite"},
-        back=_write_back,
+        back=overwriting,
     ),
     Word("list_files", "list_dir", "List a folder of the sandbox.", properties(path="string", cursor_=CURSOR)),
     Word(
@@ -47,7 +41,7 @@ WORDS = (
         "recall_memory",
         "recall_memory",
         "Recall notes that fit a query.",
-        properties(query="string", scope_="string", limit_={"type": "integer", "minimum": 1}),
+        properties(query="string", scope_="string", limit_=LIMIT),
     ),
     Word(
         "write_memory",
@@ -99,8 +93,7 @@ def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:
 
 def _approval(request: Mapping[str, Any]) -> dict[str, Json]:
     """Approval comes later in its document; where settings ask, the request is ours in its names."""
-    call = DIALECT.said({"tool": request.get("tool"), "args": request.get("params")})
-    return {**request, **({} if call is None else {"tool": call["tool"], "params": call["args"]})}
+    return asked_for(request, DIALECT)
 
 
 def _messages(message: Mapping[str, Any]) -> Message:

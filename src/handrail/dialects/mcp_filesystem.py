@@ -1,26 +1,47 @@
-"""mcp-filesystem: the tools of the reference MCP filesystem server, as far as ours serve them."""
+"""mcp-filesystem: the tools of the reference MCP filesystem server, with its names, schemas and texts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
+from handrail.dialects import mcp_filesystem_steps as steps
+from handrail.dialects import mcp_filesystem_told as told
 from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call
 from handrail.dialects._schema import properties
 from handrail.dialects._telling import finished, problem, spoken_call
 from handrail.errors import Code
 from handrail.words import Json, Outcome
 
-DEEPEST = 10
 ONE = {"type": "integer", "minimum": 1}
 STRINGS = {"type": "array", "items": {"type": "string"}}
+PATHS = {**STRINGS, "minItems": 1}
 EDITS = {"type": "array", "items": properties(oldText="string", newText="string")}
+SORTS = {"type": "string", "enum": ["name", "size"]}
+TEXT = {"type": "object", "properties": {"content": {"type": "string"}}, "required": ["content"]}
+BLOCKS = {
+    "type": "object",
+    "properties": {"content": {"type": "array", "items": {"type": "object"}}},
+    "required": ["content"],
+}
 
 
 def _read(args: Args) -> Args:
     head = args.pop("head", None)
-    return args if head is None else {**args, "limit": head}
+    if head is None:
+        return {**args, "whole": True} if args.get("tail") is None else args
+    return {**args, "limit": head}
+
+
+def _said_read(args: Args) -> Args | None:
+    return None if set(args) - {"path", "limit", "tail", "whole"} else _heads(args)
+
+
+def _heads(args: Args) -> Args:
+    rest = {name: value for name, value in args.items() if name not in ("limit", "whole") and value is not None}
+    return {**rest, "head": args["limit"]} if "limit" in args else rest
 
 
 def _edit(args: Args) -> Args:
@@ -28,62 +49,35 @@ def _edit(args: Args) -> Args:
     return {**args, "edits": edits}
 
 
-def _sizes(args: Args) -> Args:
-    sort = args.pop("sortBy", "name")
-    return {**args, "sort": sort}
-
-
-def _listed(outcome: Outcome) -> str:
-    return "\n".join(
-        f"{'[DIR]' if item['type'] == 'directory' else '[FILE]'} {item['name']}" for item in outcome.data["entries"]
+def _reading(name: str) -> Word:
+    return Word(
+        name,
+        "read_file",
+        "Read the contents of a text file; `head` or `tail` for its first or last lines."
+        + (" The older name of read_text_file." if name == "read_file" else ""),
+        properties(path="string", tail_=ONE, head_=ONE),
+        inward=_read,
+        back=_said_read,
     )
 
 
-def _listed_sizes(outcome: Outcome) -> str:
-    rows = outcome.data["entries"]
-    lines = [
-        f"[DIR] {item['name']}" if item["type"] == "directory" else f"[FILE] {item['name']} {item['size']} B"
-        for item in rows
-    ]
-    files = [item for item in rows if item["type"] != "directory"]
-    total = f"Total: {len(files)} files, {len(rows) - len(files)} directories"
-    return "\n".join([*lines, "", total, f"Combined size: {sum(item['size'] for item in files)} B"])
-
-
-def _tree(outcome: Outcome) -> str:
-    """A JSON tree of {name, type, children}, from entries whose names are paths below the folder."""
-    top: list[dict[str, Any]] = []
-    known: dict[str, list[dict[str, Any]]] = {"": top}
-    for item in sorted(outcome.data["entries"], key=lambda entry: entry["name"].split("/")):
-        folder, _, name = item["name"].rpartition("/")
-        node: dict[str, Any] = {"name": name, "type": "directory" if item["type"] == "directory" else "file"}
-        if node["type"] == "directory":
-            known[item["name"]] = node["children"] = []
-        known.get(folder, top).append(node)
-    return json.dumps(top, indent=2, ensure_ascii=False)
-
-
-def _info(outcome: Outcome) -> str:
-    data = outcome.data
-    kind = data["type"]
-    told = {
-        "size": data["size"],
-        "modified": data["mtime"],
-        "isDirectory": str(kind == "directory").lower(),
-        "isFile": str(kind == "file").lower(),
-        "permissions": data["mode"][-3:],
-    }
-    return "\n".join(f"{name}: {value}" for name, value in told.items())
-
-
 WORDS = (
+    _reading("read_text_file"),
+    _reading("read_file"),
     Word(
-        "read_text_file",
+        "read_media_file",
+        "read_media",
+        "Read an image or a sound as base64 with its MIME type; any other file as a resource.",
+        properties(path="string"),
+    ),
+    Word(
+        "read_multiple_files",
         "read_file",
-        "Read the contents of a text file; `head` or `tail` for its first or last lines.",
-        properties(path="string", tail_=ONE, head_=ONE),
-        inward=_read,
-        outward=lambda outcome: outcome.data["text"],
+        "Read several text files; each is judged by itself, and one that fails stops no other.",
+        properties(paths=PATHS),
+        inward=lambda args: {"path": args["paths"][0], "whole": True},
+        back=lambda args: None if set(args) - {"path", "whole"} else {"paths": [args["path"]]},
+        steps=steps.several,
     ),
     Word(
         "write_file",
@@ -92,7 +86,6 @@ WORDS = (
         properties(path="string", content="string"),
         always={"mode": "overwrite", "expected_sha256": "*"},
         back=lambda args: {"path": args["path"], "content": args["content"]},
-        outward=lambda outcome: f"Successfully wrote to {outcome.data['path']}",
     ),
     Word(
         "edit_file",
@@ -102,23 +95,25 @@ WORDS = (
         names={"dryRun": "dry_run"},
         inward=_edit,
         back=lambda _: None,
-        outward=lambda outcome: outcome.data["diff"],
     ),
+    Word("create_directory", "make_dir", "Make a folder, with those above it.", properties(path="string")),
     Word(
-        "create_directory",
-        "make_dir",
-        "Make a folder, with those above it.",
+        "list_directory",
+        "list_dir",
+        "List a folder.",
         properties(path="string"),
-        outward=lambda outcome: f"Successfully created directory {outcome.data['path']}",
+        always={"hidden": True},
+        steps=partial(steps.listing, "list_directory"),
     ),
-    Word("list_directory", "list_dir", "List a folder.", properties(path="string"), outward=_listed),
     Word(
         "list_directory_with_sizes",
         "list_dir",
         "List a folder with sizes.",
-        properties(path="string", sortBy_={"type": "string", "enum": ["name", "size"]}),
-        inward=_sizes,
-        outward=_listed_sizes,
+        properties(path="string", sortBy_=SORTS),
+        names={"sortBy": "sort"},
+        defaults={"sortBy": "name"},
+        always={"hidden": True},
+        steps=partial(steps.listing, "list_directory_with_sizes"),
     ),
     Word(
         "directory_tree",
@@ -126,8 +121,9 @@ WORDS = (
         "Show what lies below a folder as a JSON tree.",
         properties(path="string", excludePatterns_=STRINGS),
         names={"excludePatterns": "ignore"},
-        always={"depth": DEEPEST},
-        outward=_tree,
+        defaults={"excludePatterns": []},
+        always={"depth": steps.DEEPEST, "hidden": True},
+        steps=steps.tree,
     ),
     Word(
         "move_file",
@@ -135,31 +131,72 @@ WORDS = (
         "Move or rename a file or folder; never over an existing one.",
         properties(source="string", destination="string"),
         names={"destination": "target"},
-        outward=lambda outcome: f"Successfully moved {outcome.data['source']} to {outcome.data['target']}",
     ),
     Word(
         "search_files",
         "find_files",
-        "Find files whose path fits a glob.",
-        properties(path="string", pattern="string"),
-        outward=lambda outcome: "\n".join(outcome.data["paths"]) or "No matches found",
+        "Find files and folders whose path below the given one fits a glob: `*.py` there, `**/*.py` at any depth.",
+        properties(path="string", pattern="string", excludePatterns_=STRINGS),
+        defaults={"excludePatterns": []},
+        inward=lambda args: {name: value for name, value in args.items() if name != "excludePatterns"},
+        always={"hidden": True, "respect_ignore": False},
+        steps=steps.search,
     ),
-    Word("get_file_info", "stat_path", "Tell what stands at a path.", properties(path="string"), outward=_info),
+    Word("get_file_info", "stat_path", "Tell what stands at a path.", properties(path="string")),
+    Word("list_allowed_directories", "list_roots", "List the folders that can be reached.", properties()),
 )
+TOLD: Mapping[str, Callable[[Outcome, told.Asked], Any]] = {
+    "read_text_file": told.text,
+    "read_file": told.text,
+    "read_media_file": told.media,
+    "read_multiple_files": told.joined,
+    "write_file": told.wrote,
+    "edit_file": told.diff,
+    "create_directory": told.made,
+    "list_directory": told.listed,
+    "list_directory_with_sizes": told.sizes,
+    "directory_tree": told.tree,
+    "move_file": told.moved,
+    "search_files": told.found,
+    "get_file_info": told.info,
+    "list_allowed_directories": told.roots,
+}
 
 
 def _envelope(outcome: Outcome) -> dict[str, Json]:
-    """A tool result of MCP: text content, `isError`, and for errors what would mend the call."""
+    return _reply(outcome, {})
+
+
+def _reply(outcome: Outcome, asked: Mapping[str, Json]) -> dict[str, Json]:
+    """A tool result of MCP: text or other content, and for errors what would mend the call."""
     if outcome.error is not None:
         text = json.dumps(problem(outcome, DIALECT), ensure_ascii=False, default=str)
-        return {
-            "content": [{"type": "text", "text": f"{outcome.error.message}\n{text}"}],
-            "isError": True,
-        }
-    word = DIALECT.of(outcome.tool, outcome.asked)
-    known = isinstance(outcome.data, dict) and word is not None and word.outward is not None
-    text = word.outward(outcome) if known and word is not None and word.outward is not None else outcome.content
-    return {"content": [{"type": "text", "text": text}], "structuredContent": {"content": text}, "isError": False}
+        return {"content": [{"type": "text", "text": f"{outcome.error.message}\n{text}"}], "isError": True}
+    name = outcome.asked if outcome.asked in TOLD else DIALECT.tool_name(outcome.tool)
+    if outcome.data is None or name not in TOLD:
+        return {"content": [{"type": "text", "text": outcome.content}], "isError": outcome.data is None}
+    said = TOLD[name](outcome, asked)
+    content = said if isinstance(said, list) else [{"type": "text", "text": said}]
+    more = [{"type": "text", "text": note} for note in _cut(outcome, asked)]
+    return {"content": [*content, *more], "structuredContent": {"content": said}, "isError": False}
+
+
+def _cut(outcome: Outcome, asked: Mapping[str, Json]) -> Iterator[str]:
+    """Say what is missing of what was asked for."""
+    cut, lines = outcome.truncation, asked.get("head") or asked.get("tail")
+    if cut is None or (outcome.tool == "read_file" and not lines):
+        return  # only what a model is shown of the text is cut; here it is whole
+    if isinstance(lines, int):
+        data = outcome.data
+        if data["end"] - data["start"] + 1 >= min(lines, data["total_lines"]):
+            return
+    yield f"[not all: {cut.shown} of {cut.total or 'more'} {cut.by}; ask for a part of it]"
+
+
+def _entry(word: Word) -> dict[str, Json]:
+    """What the document's list says beside names, arguments and hints."""
+    title = " ".join(part.capitalize() for part in word.name.split("_"))
+    return {"title": title, "outputSchema": BLOCKS if word.name == "read_media_file" else TEXT}
 
 
 def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:
@@ -185,10 +222,6 @@ DIALECT = Dialect(
     events=_events,
     approval=dict,
     messages=_messages,
-    former={"read_file": "read_text_file"},
-    refused={
-        "read_media_file": "binary content is not handed to a model here; get_file_info tells what it is",
-        "read_multiple_files": "one call reads one file, so that each is judged by itself: read_text_file for each",
-        "list_allowed_directories": "paths are relative to the workspace; list_directory shows it",
-    },
+    reply=_reply,
+    entry=_entry,
 )

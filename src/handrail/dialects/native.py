@@ -15,12 +15,8 @@ def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:
 
 
 def _messages(message: Mapping[str, Any]) -> Message:
-    keywords = {
-        name: message[name] for name in ("version", "call_id", "trace_id", "idempotency_key") if name in message
-    }
-    permissions = message.get("permissions")
-    narrowed = None if permissions is None else tuple(permissions)
-    return one_call(message, "tool", "args", permissions=narrowed, **keywords)
+    keys = ("version", "call_id", "trace_id", "idempotency_key", "permissions")
+    return one_call(message, "tool", "args", **{name: name for name in keys})
 
 
 DIALECT = Dialect(

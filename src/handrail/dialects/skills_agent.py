@@ -6,14 +6,12 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call, table
-from handrail.dialects._schema import properties
+from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call, overwriting, table
+from handrail.dialects._schema import CURSOR, LIMIT, properties
 from handrail.dialects._telling import ENDS, finished, picked, problem, spoken_call, stamp
 from handrail.words import Json, Outcome
 
-STRINGS = {"type": "array", "items": {"type": "string", "maxLength": 4096}, "maxItems": 64}
-CURSOR = {"type": "string"}
-LIMIT = {"type": "integer", "minimum": 1}
+ARGUMENTS = {"type": "array", "items": {"type": "string", "maxLength": 4096}, "maxItems": 64}
 SKILL = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "source": {"type": "string"}},
@@ -58,10 +56,6 @@ def _script_back(args: Args) -> Args:
 def _skill(skill_id: str) -> dict[str, str]:
     source, colon, name = skill_id.rpartition(":")
     return {"name": name, "source": source} if colon else {"name": skill_id}
-
-
-def _write_back(args: Args) -> Args | None:
-    return {"path": args["path"], "content": args["content"]} if args.get("mode") == "overwrite" else None
 
 
 # ── results ──────────────────────────────────────────────────────────────────────────────────
@@ -144,7 +138,7 @@ WORDS = (
         properties(
             skill=SKILL,
             relative_path="string",
-            args_=STRINGS,
+            args_=ARGUMENTS,
             cwd_={"type": "string", "enum": ["sandbox", "skill"]},
             timeout_seconds_={"type": "number", "minimum": 1, "maximum": 600},
         ),
@@ -159,7 +153,7 @@ WORDS = (
         "Write a text file.",
         properties(path="string", content="string"),
         always={"mode": "overwrite"},
-        back=_write_back,
+        back=overwriting,
         outward=lambda outcome: {"bytes": outcome.data["bytes"], "sha256": outcome.data["sha256"]},
     ),
     Word("delete_file", "delete_path", "Delete a file.", properties(path="string"), always={"confirm": True}),
@@ -182,11 +176,11 @@ def _envelope(outcome: Outcome) -> dict[str, Json]:
     """A flat result object; a problem is `error` with the document's type, and what a script wrote all the same."""
     if outcome.error is not None:
         return {"ok": False, "error": _error(outcome), **_written(outcome.error.details)}
-    word = DIALECT.of(outcome.tool, outcome.asked)
-    if outcome.data is None or word is None or word.outward is None:
+    told = DIALECT.told(outcome)
+    if told is None:
         whole = {"storage_ref": outcome.refs[-1].ref, "sha256": outcome.refs[-1].sha256} if outcome.refs else {}
         return {"ok": True, "summary": outcome.summary, **(whole or dict(outcome.data or {}))}
-    return {"ok": True, **word.outward(outcome)}
+    return {"ok": True, **told}
 
 
 def _error(outcome: Outcome) -> dict[str, Json]:
@@ -224,7 +218,8 @@ def _approval(request: Mapping[str, Any]) -> dict[str, Json]:
     name = _skill(str(params.get("skill")))["name"]
     words = shlex.join([str(params.get("script")), *map(str, params.get("args") or ())])
     told["reason"] = f"Skill {name} requested script execution"
-    return {**told, "replay": f"handrail call run_script --skill {shlex.quote(name)} --approve -- {words}"}
+    _, _, flags = str(told["replay"]).partition(f" --approval {request.get('id')}")
+    return {**told, "replay": f"handrail call run_script --skill {shlex.quote(name)} --approve{flags} -- {words}"}
 
 
 _APPROVALS = {

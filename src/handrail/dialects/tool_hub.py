@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from handrail.dialects._dialect import Args, Dialect, Event, Message, Requested, Word, table
-from handrail.dialects._telling import ENDS, excerpt, finished, problem, spoken_call
+from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call, table, text_of
+from handrail.dialects._telling import ENDS, asked_for, excerpt, finished, problem, spoken_call
 from handrail.dialects._tool_hub_schemas import ARGS, DEFAULT_GLOB, RESULTS
 from handrail.errors import Code, Problem
 from handrail.words import Json, Outcome
@@ -227,7 +228,6 @@ WORDS = (
 
 def _envelope(outcome: Outcome) -> dict[str, Json]:
     """ToolResult: result or error, and always evidence."""
-    word = DIALECT.of(outcome.tool, outcome.asked)
     told: dict[str, Json] = {
         "ok": outcome.ok,
         "toolCallId": outcome.call_id,
@@ -241,7 +241,8 @@ def _envelope(outcome: Outcome) -> dict[str, Json]:
         return told | {"error": {"kind": kind, "message": outcome.error.message, "details": problem(outcome, DIALECT)}}
     if outcome.data is None:
         return told | {"result": {"fileRef": outcome.refs[-1].ref if outcome.refs else None}}
-    return told | {"result": outcome.data if word is None or word.outward is None else word.outward(outcome)}
+    result = DIALECT.told(outcome)
+    return told | {"result": outcome.data if result is None else result}
 
 
 def error_kind(code: str, tool: str) -> str:
@@ -258,7 +259,7 @@ def _evidence(outcome: Outcome) -> list[Json]:
     if not data:
         return call
     match outcome.tool:
-        case "read_file":
+        case "read_file" if "text" in data:
             lines = "".join(data["text"].splitlines(keepends=True)[:HEAD_LINES])
             head = hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()
             said = f"bytes={data['bytes']} sha256={data['sha256']} first {HEAD_LINES} lines sha256={head}"
@@ -306,28 +307,30 @@ def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:
 
 
 def _approval(request: Mapping[str, Any]) -> dict[str, Json]:
-    call = DIALECT.said({"tool": request.get("tool"), "args": request.get("params")})
-    return {**request, **({} if call is None else {"tool": call["tool"], "params": call["args"]})}
+    return asked_for(request, DIALECT)
 
 
 def idempotency_key(request_id: str, task_id: str, tool: str, args: Mapping[str, Json]) -> str:
     """The key that joins retries of one step: request, task, tool and a hash of the arguments."""
     import orjson
 
-    digest = hashlib.sha256(orjson.dumps(args, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    try:
+        digest = hashlib.sha256(orjson.dumps(args, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    except TypeError as error:
+        raise Problem(Code.INVALID_ARGS, f"The arguments cannot be written as JSON: {error}.") from None
     return f"{request_id}:{task_id}:{tool}:{digest}"
 
 
 def _messages(message: Mapping[str, Any]) -> Message:
     """A ToolIntent. A key is made only for a call that changes something and names its task."""
-    name, args = message.get("tool", message.get("toolName")), message.get("args") or {}
-    if not isinstance(name, str) or not isinstance(args, Mapping):
-        raise Problem(Code.INVALID_ARGS, "A ToolIntent needs `tool` and `args`.")
-    key, request, task = message.get("idempotencyKey"), message.get("requestId"), message.get("taskId")
-    changing = name in CHANGING or args.get("method") == "POST"
-    if key is None and task is not None and changing:
-        key = idempotency_key(str(request or ""), str(task), name, args)
-    return Message((Requested(name, args, message.get("version"), idempotency_key=key, trace_id=request),))
+    named = "toolName" if isinstance(message, Mapping) and "tool" not in message else "tool"
+    intent = one_call(message, named, "args", version="version", idempotency_key="idempotencyKey", trace_id="requestId")
+    (call,) = intent.calls
+    task, name = text_of(message, "taskId"), DIALECT.tool_name("", call.tool)
+    changing = name in CHANGING or call.args.get("method") == "POST"
+    if call.idempotency_key is not None or task is None or not changing:
+        return intent
+    return Message((replace(call, idempotency_key=idempotency_key(call.trace_id or "", task, name, call.args)),))
 
 
 DIALECT = Dialect(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,9 +58,8 @@ class MemoryDesk:
             scope=change.scope,
             tags=change.tags,
         )
-        ref = candidates.keep(office.archive, candidate)
-        content = hashlib.sha256((change.content or "").encode("utf-8", "surrogatepass")).hexdigest()
-        fields = {"id": candidate.id, "action": change.action, "scope": change.scope, "ref": ref, "sha256": content}
+        ref, sha256 = candidates.keep(office.archive, candidate)
+        fields = {"id": candidate.id, "action": change.action, "scope": change.scope, "ref": ref, "sha256": sha256}
         office.journal.append("memory.candidate", self.call_id, fields)
         await office.journal.durable()
         return NoteKept(candidate.id, candidate=True, ref=ref)

@@ -10,6 +10,8 @@ A note is {"id", "title", "content", "scope", "tags", "created", "updated", "sco
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +24,9 @@ from handrail.strict_json import loads
 
 MAX_BYTES = 4 << 20  # of an answer
 MAX_TEXT = 65_536  # characters of a note that are taken
+_QUICK_BYTES = 64 * 1024
+SCOPES = ("workspace", "user")
+_ID = re.compile(r"[\w.:-]{1,200}")
 
 
 class HttpMemory:
@@ -36,7 +41,8 @@ class HttpMemory:
         notes = answer.get("notes") if isinstance(answer, Mapping) else None
         if not isinstance(notes, list):
             raise self._strange("it holds no list `notes`")
-        return [self._note(item) for item in notes[:limit]]
+        found = (self._note(item) for item in notes[:limit])
+        return [note for note in found if scope in (None, note.scope)]
 
     async def add(self, note: Note) -> Note:
         """Keep a new note under the id it brings."""
@@ -91,23 +97,27 @@ class HttpMemory:
         if not read:
             return None
         try:
-            return loads(response.body.decode("utf-8"))
+            # A few megabytes of brackets take seconds to read; the others go on meanwhile.
+            if len(response.body) > _QUICK_BYTES:
+                return await asyncio.to_thread(_read, response.body)
+            return _read(response.body)
         except (ValueError, RecursionError) as error:
             raise self._strange(str(error)) from None
 
     def _note(self, item: Any) -> Note:
-        if (
-            not isinstance(item, Mapping)
-            or not isinstance(item.get("id"), str)
-            or not isinstance(item.get("content"), str)
-        ):
+        if not isinstance(item, Mapping) or not isinstance(item.get("content"), str):
             raise self._strange("a note needs `id` and `content`")
+        # It is shown beside the note's own words, and must be one that update_memory takes.
+        if not isinstance(item.get("id"), str) or not _ID.fullmatch(item["id"]):
+            raise self._strange("a note's `id` is 1 to 200 letters, digits and any of . : _ -")
+        if (scope := item.get("scope") or "workspace") not in SCOPES:
+            raise self._strange(f"a note's `scope` is one of {', '.join(SCOPES)}")
         tags = item.get("tags")
         return Note(
-            item["id"][:200],
+            item["id"],
             item["content"][:MAX_TEXT],
             _text(item.get("title"))[:300],
-            _text(item.get("scope")) or "workspace",
+            scope,
             tuple(str(tag)[:64] for tag in tags[:20]) if isinstance(tags, list) else (),
             _number(item.get("created")),
             _number(item.get("updated")),
@@ -116,6 +126,10 @@ class HttpMemory:
 
     def _strange(self, why: str) -> Problem:
         return Problem(Code.UPSTREAM_ERROR, f"What the memory service answered cannot be read: {why}.", reason=why)
+
+
+def _read(body: bytes) -> Any:
+    return loads(body.decode("utf-8"))
 
 
 def _quoted(note_id: str) -> str:

@@ -208,5 +208,11 @@ def _packed(tags: Sequence[str]) -> str:
 
 
 def _note(row: tuple[Any, ...], scope: str) -> Note:
+    """A note of a file that others may have written."""
     note_id, title, content, tags, created, updated, score = row
-    return Note(note_id, content, title, scope, tuple(orjson.loads(tags)), created, updated, round(score, 6))
+    try:
+        labels = tuple(map(str, orjson.loads(tags)))
+        times = (float(created), float(updated), round(float(score), 6))
+    except (ValueError, TypeError):
+        raise sqlite3.DatabaseError(f"the note {note_id!r} is damaged") from None
+    return Note(str(note_id), str(content), str(title), scope, labels, *times)

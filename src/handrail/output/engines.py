@@ -5,6 +5,7 @@ Aho-Corasick automaton) where their keywords stand; what a kind hides at a keywo
 """
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any, Final, Protocol
@@ -23,6 +24,9 @@ Place = tuple[int, int]  # The index of a kind, and where one of its keywords st
 _Match = tuple[int, int, bool]  # Where it is, and whether it is a secret.
 # With more keywords than this, look for the next match before looking at each keyword.
 _CROWD: Final = 32
+# How far before the end of a token another may begin, and how many are looked at there.
+_OVERLAP: Final = 128
+_MOST_JOINED: Final = 4
 
 
 class Engine(Protocol):
@@ -127,6 +131,10 @@ class FastEngine:
         return scans
 
 
+def _is_token(kind: SecretKind) -> bool:
+    return kind.shape == "token" and not kind.lead and not kind.until
+
+
 def _note(index: int, _start: int, _end: int, _flags: int, hits: list[int]) -> None:
     hits.append(index)
 
@@ -195,11 +203,30 @@ class Confirmer:
         by_kind: dict[int, list[int]] = {}
         for index, at in places:
             by_kind.setdefault(index, []).append(at)
-        return [
-            span
-            for index, anchors in by_kind.items()
-            for span in self._of_kind(self._kinds[index], data, sorted(anchors))
+        for anchors in by_kind.values():
+            anchors.sort()
+        found = [
+            span for index, anchors in by_kind.items() for span in self._of_kind(self._kinds[index], data, anchors)
         ]
+        if found:
+            tokens = {index: anchors for index, anchors in by_kind.items() if _is_token(self._kinds[index])}
+            self._join(data, tokens, found)
+        return found
+
+    def _join(self, data: bytes, tokens: dict[int, list[int]], found: list[Span]) -> None:
+        """Add tokens that begin in the end of another, or right behind it: hidden alone, it would leave their rest."""
+        seen: set[Place] = set()
+        for start, end in found:
+            for index, anchors in tokens.items():
+                first, last = bisect_left(anchors, max(start + 1, end - _OVERLAP)), bisect_right(anchors, end)
+                for at in reversed(anchors[max(first, last - _MOST_JOINED) : last]):
+                    if (index, at) in seen:
+                        break
+                    seen.add((index, at))
+                    match = self._pattern(self._kinds[index].pattern).match(data, at, at + REACH)
+                    if match and match.end() > end:
+                        found.append((at, match.end()))
+                        break
 
     def _of_kind(self, kind: SecretKind, data: bytes, anchors: list[int]) -> Iterator[Span]:
         look = self._block if kind.until else self._at

@@ -61,6 +61,16 @@ class Redactor:
         self._kinds, self._database, self._fast = kinds, database, fast
         self._know(frozenset(known))
 
+    @property
+    def kinds(self) -> Sequence[SecretKind]:
+        """The kinds of secrets that it knows by shape."""
+        return self._kinds
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The values that it hides wherever they are; never to be written down."""
+        return self._known.values
+
     def learn(self, values: Iterable[str]) -> None:
         """Hide further values from now on; those too short to be told from other text are left out."""
         known = self._known.values | {value for value in values if len(value) >= MIN_LENGTH}
@@ -74,10 +84,19 @@ class Redactor:
         )
         self._known, self._engine, self._quiet = known, engine, engine.quiet
 
+    @property
+    def engine(self) -> Engine:
+        """What looks for secrets; another one once more values are known."""
+        return self._engine
+
     def clean(self, text: str) -> bool:
         """Tell whether nothing in `text` needs hiding."""
         data = text.encode("utf-8", "surrogatepass")
         return self._quiet(data) or not self._hidden(data)
+
+    def quiet(self, data: bytes) -> bool:
+        """Tell for certain that nothing in a text, given as UTF-8, needs hiding; False means: look closer."""
+        return self._quiet(data)
 
     def spans(self, text: str) -> list[Span]:
         """Return what is hidden, as merged and sorted character offsets."""

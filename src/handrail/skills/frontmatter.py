@@ -60,7 +60,8 @@ def _mapping(head: str) -> dict[str, Any]:
     import yaml
 
     try:
-        events = _checked(yaml.parse(head, Loader=yaml.SafeLoader))
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        events = _checked(yaml.parse(head, Loader=loader))
         found = _document(events)
     except yaml.YAMLError as error:
         raise Unreadable(f"the header is not valid YAML: {_told(error)}") from None
@@ -114,7 +115,7 @@ def _value(event: Any, events: Iterator[Any]) -> Any:
         return _dict(events)
     if kind == "SequenceStartEvent":
         return _list(events)
-    return "" if event.style is None and event.value in _NOTHING else event.value
+    return "" if not event.style and event.value in _NOTHING else event.value
 
 
 def _list(events: Iterator[Any]) -> list[Any]:

@@ -17,7 +17,7 @@ from handrail.skills.frontmatter import Unreadable, fields_of
 from handrail.words import noun
 
 MAX_FILE_BYTES = 1024 * 1024
-MAX_HEADER_BYTES = 64 * 1024
+MAX_HEADER_BYTES = 16 * 1024  # all headers are read before any skill is found
 MAX_NAME, MAX_DESCRIPTION, MAX_COMPATIBILITY = 64, 1024, 500
 MAX_ITEMS = 200
 FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")

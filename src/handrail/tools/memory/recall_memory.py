@@ -69,12 +69,20 @@ def _shown(note: Note, secrets: Secrets) -> Remembered:
 def _lines(notes: Sequence[Remembered]) -> Iterator[str]:
     """Every line of a note stands behind a bar, so that none can pass for something else."""
     for note in notes:
-        day = datetime.fromtimestamp(note.updated, UTC).date().isoformat()
-        tags = f", tags {' '.join(_one_line(tag) for tag in note.tags)}" if note.tags else ""
-        yield f"{_one_line(note.id)} ({note.scope}, {day}{tags})"
+        yield f"{_one_line(note.id)} ({_one_line(note.scope)}, {_day(note.updated)})"
         if note.title:
             yield f"| {_one_line(note.title)}"
+        if note.tags:
+            yield f"| tags: {', '.join(_one_line(tag) for tag in note.tags)}"
         yield from (f"| {line}" for line in note.content.splitlines() or [""])
+
+
+def _day(moment: float) -> str:
+    """The day of a moment, whatever a provider takes for one."""
+    try:
+        return datetime.fromtimestamp(moment, UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return "no date"
 
 
 def _one_line(text: str) -> str:

@@ -25,7 +25,7 @@ async def update_memory(
 ) -> Answer[Kept]:
     """Create, update or delete a note for later runs. Never write secrets. A person may have to accept it first."""
     _check(action, title, content, id)
-    refuse_secrets(secrets, [title, content])
+    refuse_secrets(secrets, [id, title, content])
     if action == "delete":
         title = content = None
     return told(await memory.write(NoteChange(action, id or "", content, title, scope)), action, scope)

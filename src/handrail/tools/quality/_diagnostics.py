@@ -11,11 +11,14 @@ from typing import Any, Literal
 
 Severity = Literal["error", "warning", "info"]
 MAX_MESSAGE = 1000
+MAX_CODE = 100
 _GCC = re.compile(
     r"^(?:[^:\n]*:)?(?P<line>\d+)(?::(?P<column>\d+))?:? *"
     r"(?:(?P<severity>fatal error|error|warning|note|info|style|convention|refactor)\b:? *)?(?P<message>.+)$"
 )
-_CODE = re.compile(r" *[\[(](?P<code>[A-Za-z][\w./-]{1,40})[\])]$|^(?P<first>[A-Z]{1,4}\d{2,5})\b:? *")
+_FIRST = re.compile(r"([A-Z]{1,4}\d{2,5})\b:? *")
+_LAST = re.compile(r"[\[(]([A-Za-z][\w./-]{1,40})[\])]$")
+_LONGEST = 43  # what _LAST can match: looked for nowhere but at the end, or a long line would take forever
 _BASH = re.compile(r"^[^:\n]*: (?:line (?P<line>\d+): )?(?P<message>.+)$")
 _LINES = ("line", "row", "lineno", "startLine", "lineNumber")
 _COLUMNS = ("column", "col", "columnNumber", "startColumn", "character")
@@ -57,10 +60,9 @@ def read_output(text: str, form: str, file: str, source: str) -> Iterator[Diagno
 
 def _ruff(text: str, file: str) -> Iterator[Diagnostic]:
     for item in _lines_of_json(text):
-        at = item.get("location") or {}
-        code = str(item.get("code") or "")
+        at = _start(item)
         severity = severity_of(item.get("severity") or "error")
-        message = str(item.get("message", ""))[:MAX_MESSAGE]
+        code, message = one_line(item.get("code") or "", MAX_CODE), one_line(item.get("message", ""))
         yield Diagnostic(file, _number(at.get("row")), _number(at.get("column")), severity, code, message, "ruff")
 
 
@@ -70,14 +72,23 @@ def _gcc(text: str, file: str, source: str) -> Iterator[Diagnostic]:
         hit = _GCC.match(line.strip())
         if hit is None:
             continue
-        message, code = hit["message"].strip(), ""
-        if found := _CODE.search(message):
-            code = found["code"] or found["first"] or ""
-            message = _CODE.sub("", message, count=1).strip()
+        message, code = _coded(hit["message"].strip())
         severity = severity_of(hit["severity"] or _by_code(code))
-        yield Diagnostic(
-            file, _number(hit["line"]), _number(hit["column"]), severity, code, message[:MAX_MESSAGE], source
-        )
+        yield Diagnostic(file, _number(hit["line"]), _number(hit["column"]), severity, code, one_line(message), source)
+
+
+def _coded(message: str) -> tuple[str, str]:
+    """A message without the code that stands before or behind it, and the code."""
+    if first := _FIRST.match(message):
+        return message[first.end() :].strip(), first[1]
+    if last := _LAST.search(message[-_LONGEST:]):
+        return message[: -len(last[0])].strip(), last[1]
+    return message, ""
+
+
+def one_line(said: Any, most: int = MAX_MESSAGE) -> str:
+    """What a linter says as one line of text, so that it cannot pass for a line of ours."""
+    return " ".join(str(said)[: 4 * most].encode("utf-8", "replace").decode().split())[:most]
 
 
 def _bash(text: str, file: str) -> Iterator[Diagnostic]:
@@ -88,7 +99,7 @@ def _bash(text: str, file: str) -> Iterator[Diagnostic]:
             continue
         if hit["message"].startswith("`") and last is not None and _number(hit["line"]) == last.line:
             continue  # bash shows the line itself after each message
-        last = Diagnostic(file, _number(hit["line"]), 0, "error", "syntax", hit["message"][:MAX_MESSAGE], "bash")
+        last = Diagnostic(file, _number(hit["line"]), 0, "error", "syntax", one_line(hit["message"]), "bash")
         yield last
 
 
@@ -103,9 +114,8 @@ def _json(text: str, file: str, source: str) -> Iterator[Diagnostic]:
             continue
         code = _first(item, "code", "ruleId", "rule", "check_name", "symbol", "message-id", "id") or ""
         level = severity_of(str(_first(item, "severity", "level", "type", "category") or "warning"))
-        yield Diagnostic(
-            file, _number(line), _number(column), level, str(code)[:100], str(message)[:MAX_MESSAGE], source
-        )
+        told = (level, one_line(code, MAX_CODE), one_line(message), source)
+        yield Diagnostic(file, _number(line), _number(column), *told)
 
 
 def _start(item: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,10 +6,15 @@ import json
 import re
 from collections.abc import Callable
 
-from handrail.tools.quality._diagnostics import Diagnostic
+from handrail.errors import Code, Problem
+from handrail.tools.quality._diagnostics import Diagnostic, one_line
 
 MAX_BYTES = 1 << 20  # parsers of hostile text take their time
+MAX_DEPTH = 200
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+MAX_PARTS = 100  # of a dotted key
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*+{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MAX_PARTS}}}", re.MULTILINE)
 Checker = Callable[[str, str], Diagnostic | None]
 
 
@@ -32,9 +37,13 @@ def check_json(text: str, file: str) -> Diagnostic | None:
 
 
 def check_toml(text: str, file: str) -> Diagnostic | None:
-    """The first fault of a TOML text."""
+    """The first fault of a TOML text; Problem for one that would take forever."""
     import tomllib
 
+    # The parser takes the square of a key's parts, and no thread of it can be stopped.
+    if found := _LONG_KEY.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise Problem(Code.FILE_TOO_LARGE, f"line {line} reads like a key of more than {MAX_PARTS} parts.")
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -52,9 +61,13 @@ def check_yaml(text: str, file: str) -> Diagnostic | None:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    depth = 0
     try:
-        for _ in yaml.parse(text, Loader=loader):
-            pass
+        for event in yaml.parse(text, Loader=loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            # Each further level makes every token dearer, for as long as there is text.
+            if depth > MAX_DEPTH:
+                return _fault(file, event.start_mark.line + 1, 0, f"nested more than {MAX_DEPTH} levels deep", "yaml")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (0, 0)
@@ -65,7 +78,7 @@ def check_yaml(text: str, file: str) -> Diagnostic | None:
 
 
 def _fault(file: str, line: int, column: int, message: str, source: str) -> Diagnostic:
-    return Diagnostic(file, line, column, "error", "syntax", message, source)
+    return Diagnostic(file, line, column, "error", "syntax", one_line(message), source)
 
 
 _CHECKERS: dict[str, Checker] = {"json": check_json, "toml": check_toml, "yaml": check_yaml, "yml": check_yaml}

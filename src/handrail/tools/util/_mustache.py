@@ -102,7 +102,7 @@ class Rendering:
     def _nodes(self, nodes: Sequence[Node], stack: tuple[Any, ...], blocks: Mapping[str, Argument], depth: int) -> None:
         if depth > MAX_DEPTH:
             raise TemplateError(f"templates are nested more than {MAX_DEPTH} levels deep: one of them includes itself")
-        self._spend(len(nodes))
+        self._spend(1 + len(nodes))  # an empty section costs as well: a list may repeat it
         for node in nodes:
             if isinstance(node, Text):
                 self._write(node.text)
@@ -156,6 +156,7 @@ class Rendering:
         if source is not None:
             nodes = self._parsed(indented(source, node.indent), DEFAULT, name)
             # The outermost template's arguments win.
+            self._spend(len(node.arguments) and (len(node.arguments) + len(blocks)) // 10)
             self._nodes(nodes, stack, {**node.arguments, **blocks} if node.arguments else blocks, depth + 1)
 
     def _block(self, node: Block, stack: tuple[Any, ...], blocks: Mapping[str, Argument], depth: int) -> None:
@@ -165,6 +166,7 @@ class Rendering:
             return
         source = indented(argument.raw, node.indent, skip_first=node.inline)
         # In its own text the block's name means the default again.
+        self._spend(len(blocks) // 10)
         rest = {name: other for name, other in blocks.items() if name != node.name}
         self._nodes(self._parsed(source, argument.delimiters, ""), stack, rest, depth + 1)
         if node.tail and source and not source.endswith("\n"):

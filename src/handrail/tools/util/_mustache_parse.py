@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 MAX_NESTING = 100
+MAX_NAME = 1000  # characters; a list may have it looked up many times
+MAX_KNOWN = 10_000  # characters of a template whose tree is kept
 DEFAULT = ("{{", "}}")
 
 Delimiters = tuple[str, str]
@@ -96,9 +98,18 @@ class _Tag:
     last: bool = False  # and it is the last of them
 
 
-@lru_cache(maxsize=256)
 def parse(source: str, delimiters: Delimiters = DEFAULT) -> tuple[Node, ...]:
     """Read a template; TemplateError with line and column."""
+    # A large tree takes tens of times the template's size, and must not stay.
+    return _known(source, delimiters) if len(source) <= MAX_KNOWN else _read(source, delimiters)
+
+
+@lru_cache(maxsize=256)
+def _known(source: str, delimiters: Delimiters) -> tuple[Node, ...]:
+    return _read(source, delimiters)
+
+
+def _read(source: str, delimiters: Delimiters) -> tuple[Node, ...]:
     pieces = _pieces(source, delimiters)
     _find_lonely_lines(source, pieces)
     return _Builder(source, delimiters).build(pieces)
@@ -147,6 +158,8 @@ def _read_tag(source: str, start: int, delimiters: Delimiters) -> _Tag:
         tag.name = f"*{name[1:].strip()}"
     if not tag.name and kind != "!":
         raise _error(source, start, "a tag without a name")
+    if len(tag.name) > MAX_NAME and kind != "!":
+        raise _error(source, start, f"a name of more than {MAX_NAME} characters")
     return tag
 
 

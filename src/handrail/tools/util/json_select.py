@@ -16,7 +16,7 @@ from handrail.selecting import ExpressionError, hidden, search, size_of
 from handrail.words import Answer, Evidence, Place
 
 MAX_RESULT_BYTES = 1024 * 1024
-_QUICK_BYTES = 256 * 1024
+_QUICK_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ async def json_select(
     text: Any = json
     if path is not None:
         text = (await files.read(path, limits.max_read_bytes)).data
-    big = isinstance(text, (str, bytes)) and len(text) > _QUICK_BYTES
+    size = len(text) if isinstance(text, (str, bytes)) else size_of(text, _QUICK_BYTES)
+    big = size > _QUICK_BYTES  # an expression may go through it many times over
     work = (text, expression, path, secrets)
     value = await asyncio.to_thread(_select, *work) if big else _select(*work)
     return Answer(Selected(value), evidence=() if path is None else (Evidence("file", path.shown, "JSON read"),))

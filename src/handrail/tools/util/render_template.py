@@ -15,6 +15,7 @@ from handrail.tools.util._mustache_parse import TemplateError
 from handrail.words import Answer
 
 _QUICK_STEPS = 20_000  # what may hold up the event loop
+_QUICK_CHARS = 64 * 1024
 _Source = Annotated[str, Field(max_length=1024 * 1024)]
 
 
@@ -41,7 +42,8 @@ async def render_template(
 
 
 async def _rendered(template: str, data: Any, partials: dict[str, str], escape_html: bool) -> str:
-    if not LAMBDAS:  # starting anew would call a function twice
+    long = len(template) + sum(map(len, partials.values())) > _QUICK_CHARS
+    if not LAMBDAS and not long:  # starting anew would call a function twice
         try:
             return render(template, data, partials, escape_html=escape_html, max_steps=_QUICK_STEPS)
         except StepsError:

@@ -1,0 +1,198 @@
+"""What one call of the reference filesystem server stands for where that is several of ours: files, pages, depths."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+from handrail.dialects._dialect import Args, Steps
+from handrail.dialects._telling import excerpt
+from handrail.words import Outcome, Status, Truncation
+
+DEEPEST = 10  # folders that one call of list_dir goes down
+MOST_FILES = 100  # that one call reads
+MOST_PAGES = 25  # of all lists of one call together
+MOST_CHARS = 16 * 1024 * 1024  # of all files that one call reads
+PAGE = 2000
+
+Paged = Generator[tuple[str, Args], Outcome, tuple[list[Any], Outcome]]
+
+
+# ── several files ────────────────────────────────────────────────────────────────────────────
+
+
+def several(args: Args) -> Steps:
+    """Read files one by one, each judged by itself; one that fails stops no other."""
+    told, made, left = list[str](), list[Outcome](), MOST_CHARS
+    for path in args["paths"]:
+        if left <= 0 or len(made) >= MOST_FILES:
+            told.append(f"{path}: Error - not read: those before it have filled the answer; ask for it by itself")
+            continue
+        outcome = yield "read_file", {"path": path, "whole": True}
+        made.append(outcome)
+        text = outcome.data["text"] if outcome.ok and outcome.data is not None else None
+        left -= len(text or "")
+        told.append(f"{path}: Error - {_why(outcome)}" if text is None else f"{path}:\n{text}\n")
+    text = "\n---\n".join(told)
+    read = sum(outcome.ok for outcome in made)
+    return _whole(made, "read_multiple_files", {"content": text}, f"{read} of {len(told)} files read", text)
+
+
+def _why(outcome: Outcome) -> str:
+    if outcome.error is None:
+        return f"its text is too large for an answer; it is kept as {', '.join(ref.ref for ref in outcome.refs)}"
+    asked = outcome.error.details.get("approval")
+    waits = f" (approval {asked['id']})" if isinstance(asked, dict) and "id" in asked else ""
+    return f"{outcome.error.code}: {outcome.error.message}{waits}"
+
+
+def _whole(made: Sequence[Outcome], name: str, data: Args, summary: str, text: str) -> Outcome:
+    """One outcome of several: what all of them found, under the strictest that was decided."""
+    order = {"allow": 0, "ask": 1}
+    strictest = max(made, key=lambda outcome: order.get(outcome.decision, 2))
+    return replace(
+        strictest,
+        status=Status.OK,
+        error=None,
+        summary=summary,
+        content=excerpt(text, "ask for less at once"),
+        data=data,
+        evidence=tuple(item for outcome in made for item in outcome.evidence),
+        refs=tuple(ref for outcome in made for ref in outcome.refs),
+        truncation=None,
+        redacted=any(outcome.redacted for outcome in made),
+        rules=tuple(dict.fromkeys(rule for outcome in made for rule in outcome.rules)),
+        warnings=tuple(dict.fromkeys(warning for outcome in made for warning in outcome.warnings)),
+        duration_ms=round(sum(outcome.duration_ms for outcome in made), 3),
+        asked=name,
+    )
+
+
+# ── folders ──────────────────────────────────────────────────────────────────────────────────
+
+
+def listing(name: str, args: Args) -> Steps:
+    """List a folder whole, page by page."""
+    asked = {"path": args["path"], "hidden": True, "limit": PAGE, "sort": args.get("sortBy", "name")}
+    entries, last = yield from _pages("list_dir", asked, "entries", [MOST_PAGES])
+    return _listed(name, entries, last)
+
+
+def tree(args: Args) -> Steps:
+    """List all that lies below a folder, also deeper than one call goes."""
+    top: str = args["path"]
+    excluded: list[str] = args["excludePatterns"]
+    plain = [pattern for pattern in excluded if "*" not in pattern]
+    found, waiting, left = list[Any](), [""], [MOST_PAGES]
+    last: Outcome | None = None
+    while waiting and left[0]:
+        below = waiting.pop(0)
+        asked = {
+            "path": f"{top.rstrip('/')}/{below}" if below else top,
+            "depth": DEEPEST,
+            "hidden": True,
+            "limit": PAGE,
+        }
+        entries, last = yield from _pages("list_dir", {**asked, "ignore": plain} if plain else asked, "entries", left)
+        if last.error is not None:
+            return _listed("directory_tree", found, last)
+        for entry in entries:
+            path = f"{below}/{entry['name']}" if below else entry["name"]
+            if _leaves_out(excluded, path):
+                continue
+            found.append({**entry, "name": path})
+            if entry["type"] == "directory" and entry["name"].count("/") == DEEPEST - 1:
+                waiting.append(path)
+    assert last is not None
+    if waiting:
+        last = replace(last, truncation=Truncation("entries", len(found), len(found) + len(waiting)))
+    return _listed("directory_tree", found, last)
+
+
+def search(args: Args) -> Steps:
+    """Find files and folders by a glob that is held against the path below the folder."""
+    top: str = args["path"]
+    base = ""
+    if top.startswith("/"):  # ours are shown beneath their root, the document's as they were asked for
+        look = yield "stat_path", {"path": top}
+        if look.error is not None:
+            return replace(look, asked="search_files")
+        base = "" if look.data["path"] == "." else f"{look.data['path']}/"
+    asked = {"path": top, "pattern": args["pattern"], "hidden": True, "respect_ignore": False, "limit": 10_000}
+    if "/" not in args["pattern"] and "**" not in args["pattern"]:
+        asked["depth"] = 1
+    found, cut = list[str](), None
+    for kind in ("file", "dir"):
+        paths, last = yield from _pages("find_files", {**asked, "type": kind}, "paths", [MOST_PAGES])
+        if last.error is not None:
+            return replace(last, asked="search_files")
+        found, cut = found + paths, cut or last.truncation
+    shown = [path.removeprefix(base).rstrip("/") for path in sorted(set(found), key=lambda path: path.split("/"))]
+    left = [path for path in shown if not _leaves_out(args["excludePatterns"], path, exact=True)]
+    told = [f"{top.rstrip('/')}/{path}" if top.startswith("/") else path for path in left]
+    data = {"paths": told}
+    text = excerpt("\n".join(told), "search below a folder")
+    return replace(last, asked="search_files", data=data, summary=f"{len(told)} found", content=text, truncation=cut)
+
+
+def _pages(tool: str, args: Args, kind: str, left: list[int]) -> Paged:
+    """All pages of a listing, as many as are left; the last outcome tells how it went, and whether more is there."""
+    found, cursor = list[Any](), None
+    while True:
+        left[0] -= 1
+        outcome = yield tool, args if cursor is None else {**args, "cursor": cursor}
+        if outcome.error is not None or outcome.data is None:
+            return found, outcome
+        found += outcome.data[kind]
+        cursor = outcome.data["next_cursor"]
+        if cursor is None:
+            return found, replace(outcome, truncation=None)
+        if not left[0]:
+            return found, replace(outcome, truncation=Truncation("entries", len(found), outcome.data.get("total")))
+
+
+def _listed(name: str, entries: list[Any], last: Outcome) -> Outcome:
+    data = last.data if last.error is not None or last.data is None else {**last.data, "entries": entries}
+    return replace(last, asked=name, data=data)
+
+
+# ── globs as the document writes them ────────────────────────────────────────────────────────
+
+
+def _leaves_out(patterns: Sequence[str], path: str, *, exact: bool = False) -> bool:
+    """Whether a path is excluded, itself or by a folder above it; a plain name leaves out what has it at any depth."""
+    parts = path.split("/")
+    above = ["/".join(parts[: count + 1]) for count in range(len(parts))]
+    wide = [
+        form for pattern in patterns for form in ((pattern,) if exact or "*" in pattern else (pattern, f"**/{pattern}"))
+    ]
+    return any(fits(pattern, item) for pattern in wide for item in above)
+
+
+def fits(pattern: str, path: str) -> bool:
+    """Whether a path fits a glob: `*` within a name, `**` across names, `{a,b}` one of several."""
+    return any(_names_fit(tuple(form.split("/")), tuple(path.split("/"))) for form in _spread(pattern))
+
+
+@lru_cache(256)
+def _spread(pattern: str) -> tuple[str, ...]:
+    """A glob without braces, in every way that its braces can be read; the first few hundred."""
+    parts, rest = list[list[str]](), pattern
+    while (start := rest.find("{")) >= 0 and (end := rest.find("}", start)) >= 0 and len(parts) < 8:
+        parts += [[rest[:start]], rest[start + 1 : end].split(",")]
+        rest = rest[end + 1 :]
+    forms = product(*parts, [rest])
+    return tuple("".join(form) for form, _ in zip(forms, range(256), strict=False))
+
+
+@lru_cache(4096)
+def _names_fit(pattern: tuple[str, ...], names: tuple[str, ...]) -> bool:
+    if not pattern:
+        return not names
+    if pattern[0] == "**":
+        return _names_fit(pattern[1:], names) or (bool(names) and _names_fit(pattern, names[1:]))
+    return bool(names) and fnmatchcase(names[0], pattern[0]) and _names_fit(pattern[1:], names[1:])

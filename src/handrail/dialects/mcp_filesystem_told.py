@@ -1,0 +1,154 @@
+"""How the reference filesystem server tells what was done: its texts and content blocks, from an outcome of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from posixpath import splitext
+from typing import Any
+from urllib.parse import quote
+
+from handrail.words import Json, Outcome
+
+Asked = Mapping[str, Json]
+UNKNOWN = "application/octet-stream"
+KINDS = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".bmp": "image/bmp",
+    ".svg": "image/svg+xml",
+    ".mp3": "audio/mpeg",
+    ".wav": "audio/wav",
+    ".ogg": "audio/ogg",
+    ".flac": "audio/flac",
+}
+_NAME, _SIZE = 30, 10  # columns of a list with sizes
+
+
+def text(outcome: Outcome, asked: Asked) -> str:
+    """A file's text; first lines come without the end of the last one."""
+    whole: str = outcome.data["text"]
+    return whole.removesuffix("\n") if asked.get("head") else whole
+
+
+def joined(outcome: Outcome, _: Asked) -> str:
+    """The texts of several files."""
+    return str(outcome.data["content"])
+
+
+def media(outcome: Outcome, asked: Asked) -> list[Json]:
+    """A file's bytes: an image, a sound, or a resource of another kind."""
+    found = outcome.data
+    path = str(asked.get("path", found["path"]))
+    kind, data = KINDS.get(splitext(path)[1].lower(), UNKNOWN), found["base64"].replace("\n", "")
+    family = kind.partition("/")[0]
+    if family in ("image", "audio"):
+        return [{"type": family, "data": data, "mimeType": kind}]
+    uri = f"file:///{quote(path.lstrip('/'))}"
+    return [{"type": "resource", "resource": {"uri": uri, "mimeType": kind, "blob": data}}]
+
+
+def wrote(outcome: Outcome, asked: Asked) -> str:
+    """That a file was written."""
+    return f"Successfully wrote to {asked.get('path', outcome.data['path'])}"
+
+
+def made(outcome: Outcome, asked: Asked) -> str:
+    """That a folder is there."""
+    return f"Successfully created directory {asked.get('path', outcome.data['path'])}"
+
+
+def moved(outcome: Outcome, asked: Asked) -> str:
+    """That something was moved."""
+    source, target = asked.get("source", outcome.data["source"]), asked.get("destination", outcome.data["target"])
+    return f"Successfully moved {source} to {target}"
+
+
+def diff(outcome: Outcome, asked: Asked) -> str:
+    """What an edit changed, fenced so that no line of it ends the fence."""
+    path, fence = asked.get("path", outcome.data["path"]), "```"
+    lines = str(outcome.data["diff"]).split("\n")
+    hunks = "\n".join(lines[2:] if lines[0].startswith("---") else lines)
+    while fence in hunks:
+        fence += "`"
+    head = f"Index: {path}\n{'=' * 67}\n--- {path}\toriginal\n+++ {path}\tmodified\n"
+    return f"{fence}diff\n{head}{hunks}{fence}\n\n"
+
+
+def listed(outcome: Outcome, _: Asked) -> str:
+    """The names in a folder."""
+    return "\n".join(f"{_mark(item)} {item['name']}" for item in outcome.data["entries"])
+
+
+def sizes(outcome: Outcome, _: Asked) -> str:
+    """The names in a folder with their sizes, and the sums."""
+    rows = outcome.data["entries"]
+    files = [item for item in rows if item["type"] != "directory"]
+    lines = [
+        f"{_mark(item)} {item['name']:<{_NAME}} {size(item['size']):>{_SIZE}}"
+        if item["type"] != "directory"
+        else f"{_mark(item)} {item['name']:<{_NAME}} "
+        for item in rows
+    ]
+    total = f"Total: {len(files)} files, {len(rows) - len(files)} directories"
+    return "\n".join([*lines, "", total, f"Combined size: {size(sum(item['size'] for item in files))}"])
+
+
+def tree(outcome: Outcome, _: Asked) -> str:
+    """A JSON tree of {name, type, children}, from entries whose names are paths below the folder."""
+    top: list[dict[str, Any]] = []
+    known: dict[str, list[dict[str, Any]]] = {"": top}
+    for item in sorted(outcome.data["entries"], key=lambda entry: entry["name"].split("/")):
+        folder, _, name = item["name"].rpartition("/")
+        node: dict[str, Any] = {"name": name, "type": "directory" if item["type"] == "directory" else "file"}
+        if node["type"] == "directory":
+            known[item["name"]] = node["children"] = []
+        if folder in known:
+            known[folder].append(node)
+    return json.dumps(top, indent=2, ensure_ascii=False)
+
+
+def found(outcome: Outcome, _: Asked) -> str:
+    """The paths that fit a glob."""
+    return "\n".join(outcome.data["paths"]) or "No matches found"
+
+
+def info(outcome: Outcome, _: Asked) -> str:
+    """What stands at a path; when it was made and last read is not known here."""
+    data = outcome.data
+    kind = data["type"]
+    told = {
+        "size": data["size"],
+        "modified": _moment(data["mtime"]),
+        "isDirectory": str(kind == "directory").lower(),
+        "isFile": str(kind == "file").lower(),
+        "permissions": data["mode"][-3:],
+    }
+    return "\n".join(f"{name}: {value}" for name, value in told.items())
+
+
+def roots(outcome: Outcome, _: Asked) -> str:
+    """The folders that can be reached, but for the run's own."""
+    own = [root["path"] for root in outcome.data["roots"] if not root["name"].startswith("run:")]
+    return "\n".join(["Allowed directories:", *own])
+
+
+def size(count: int) -> str:
+    """A number of bytes, in the unit that suits it."""
+    if count < 1024:
+        return f"{max(count, 0)} B"
+    unit = min((count.bit_length() - 1) // 10, 4)
+    return f"{count / 1024**unit:.2f} {('B', 'KB', 'MB', 'GB', 'TB')[unit]}"
+
+
+def _mark(item: Mapping[str, Json]) -> str:
+    return "[DIR]" if item["type"] == "directory" else "[FILE]"
+
+
+def _moment(iso: str) -> str:
+    moment = datetime.fromisoformat(iso).astimezone(UTC)
+    return f"{moment:%a %b %d %Y %H:%M:%S} GMT+0000 (Coordinated Universal Time)"
