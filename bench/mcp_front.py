@@ -93,7 +93,11 @@ def stdio(root: Path, env: Mapping[str, str]) -> dict[str, float]:
     """Calls a second of each, in turns."""
     ours = [str(Path(sys.executable).with_name("handrail")), "mcp", "--workspace", str(root)]
     commands: dict[str, tuple[list[str], Callable[[int], bytes]]] = {
-        "handrail mcp": (ours, lambda number: call(number, "read_file", f"{number % 8}.txt"))
+        "handrail mcp": (ours, lambda number: call(number, "read_file", f"{number % 8}.txt")),
+        "handrail mcp --dialect mcp-filesystem": (
+            [*ours, "--dialect", "mcp-filesystem", "--preset", "mcp-filesystem"],
+            lambda number: call(number, "read_text_file", str(root / f"{number % 8}.txt")),
+        ),
     }
     if (peer := reference(root)) is not None:
         commands["npm server-filesystem"] = (

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -218,13 +220,48 @@ def test_a_replay_takes_no_arguments(cli: Cli) -> None:
     assert (cli.work / "a.txt").read_text() == "one\ntwo\nthree\n"
 
 
-def waiting(cli: Cli) -> tuple[subprocess.Popen[str], str]:
+def test_a_command_without_a_terminal_does_not_wait_for_anybody(cli: Cli) -> None:
+    """It ends as pending with the id at once; whoever wants it to wait says so."""
+    cli("call", "--run", "r", "read_file", "path=a.txt")
+    began = time.monotonic()
+    asked = cli("call", "--run", "r", *OVERWRITE)
+    assert time.monotonic() - began < 100  # `approvals.wait_seconds` is 300
+    assert (asked.code, asked.out, "approval: apr_" in asked.err) == (4, "", True)
+    assert cli("call", "--wait", "5", "--headless", *OVERWRITE).code == 2
+
+
+def test_the_printed_replay_works_as_it_stands(cli: Cli, tmp_path: Path) -> None:
+    """With the flags that say which settings count, wherever it is run; in JSON it is the same line."""
+    config = tmp_path / "my settings.toml"
+    config.write_text('[[rules]]\neffect = "ask"\ntouch = "fs.write"\n')
+    call = ("call", "--config", f"../{config.name}", "--enable", "write_file", "--enable", "make_dir")
+    asked = cli(*call, "write_file", "path=b.txt", "content=new")
+    line = next(line for line in asked.err.splitlines() if line.startswith("  then:")).removeprefix("  then:").strip()
+    request = asked.err.strip().splitlines()[-1].removeprefix("approval: ")
+    told = json.loads(cli(*call, "--json", "write_file", "path=b.txt", "content=new").out)
+    assert told["error"]["details"]["approval"]["replay"]["command"] == line
+    assert cli("approvals", "grant", request).code == 0
+    command, *words = shlex.split(line)
+    assert (command, cli(*words, cwd=tmp_path).code) == ("handrail", 0)
+    assert (cli.work / "b.txt").read_text() == "new"
+
+
+@pytest.mark.parametrize("how", ["flag", "setting"])
+def test_a_command_that_is_asked_to_wait_goes_on_when_it_is_granted(cli: Cli, how: str) -> None:
+    """By a flag, or by settings that name a time."""
+    call, request = waiting(cli, how)
+    cli("approvals", "grant", request)
+    call.communicate(timeout=60)
+    assert (call.returncode, (cli.work / "a.txt").read_text()) == (0, "new")
+
+
+def waiting(cli: Cli, how: str = "setting") -> tuple[subprocess.Popen[str], str]:
     """A call that waits for an answer from elsewhere, and the approval's id."""
     cli("call", "--run", "r", "read_file", "path=a.txt")
     call = subprocess.Popen(
-        [*COMMAND, "call", "--run", "r", *OVERWRITE],
+        [*COMMAND, "call", "--run", "r", *(("--wait", "60") if how == "flag" else ()), *OVERWRITE],
         cwd=cli.work,
-        env={**cli.env, "HANDRAIL_APPROVALS__WAIT_SECONDS": "60"},
+        env={**cli.env, **({} if how == "flag" else {"HANDRAIL_APPROVALS__WAIT_SECONDS": "60"})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

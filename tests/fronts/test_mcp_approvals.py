@@ -63,6 +63,7 @@ async def opened(work: Path, *, modern: bool, wait: float = 0.0, **how: Any) -> 
     settings = {
         "tools": {"enable": ["fs", "delete_path"]},
         "mcp": {"wait_seconds": wait, "trust_client_approval": how.pop("trust", False)},
+        **how.pop("more", {}),
     }
     async with Door(Opening(str(work), settings)) as door:
         talk = Talk(door, modern=modern, **how)
@@ -153,6 +154,25 @@ async def test_a_trusted_form_counts_and_is_recorded_as_the_clients(
         scene.talk.raw(_answer(form["id"], answer))
         assert code(await calling) == ends
         assert (scene.file.exists(), scene.by()) == (ends is not None, by)
+
+
+async def test_a_form_that_nobody_answers_holds_no_call_that_is_granted_elsewhere(work: Path) -> None:
+    """Whoever answers first counts; the client's form is withdrawn."""
+    async with opened(work, modern=False, trust=True, capabilities=FORMS) as scene:
+        calling = asyncio.ensure_future(scene.talk.call("delete_path", DELETE))
+        form = await scene.talk.until(lambda message: message.get("method") == "elicitation/create")
+        scene.book.answer((await scene.asked()).id, GRANTED)
+        assert (code(await calling), scene.file.exists(), scene.by()) == (None, False, ["ann"])
+        scene.talk.raw(_answer(form["id"], {"action": "decline"}))
+        assert scene.by() == ["ann"]
+
+
+async def test_a_form_that_nobody_answers_ends_with_its_request(work: Path) -> None:
+    """A silent client keeps a call no longer than the request can be answered."""
+    settings = {"approvals": {"expiry_seconds": 0.2}}
+    async with opened(work, modern=False, trust=True, capabilities=FORMS, more=settings) as scene:
+        result = await asyncio.wait_for(scene.talk.call("delete_path", DELETE), 10)
+        assert (result["isError"], scene.file.exists()) == (True, True)
 
 
 def _answer(request_id: Any, result: dict[str, Any]) -> bytes:

@@ -35,6 +35,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "list_dir": {},
     "stat_path": {"path": "a.txt"},
     "hash_file": {"path": "a.txt"},
+    "read_media": {"path": "a.txt"},
+    "list_roots": {},
     "find_files": {"pattern": "*.txt"},
     "grep": {"pattern": "one"},
     "now": {},

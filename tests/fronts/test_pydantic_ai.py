@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,12 +12,12 @@ pytest.importorskip("pydantic_ai", reason="needs the extra [agent]")
 
 from pydantic import TypeAdapter
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import BinaryContent, ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolApproved
 
 from behaviour._commands import need_sandbox
-from handrail import Runtime
+from handrail import Runtime, tool
 from handrail.errors import Misuse
 from handrail.ports import Reply
 from handrail.pydantic_ai import APPROVAL, Governance, HandrailToolset
@@ -170,6 +170,44 @@ async def test_a_toolset_offers_one_group_and_refuses_an_empty_one(runtime: Runt
     assert "read_file" not in offered
     with pytest.raises(Misuse, match="no tool of the toolset"):
         await agent(FunctionModel(look), HandrailToolset(runtime, "nothing")).run("go")
+
+
+async def test_tools_are_described_once_and_again_when_one_is_added(runtime: Runtime) -> None:
+    """The same definitions step by step, which cost an agent nothing then; a tool added later is offered."""
+
+    @tool(pure=True)
+    async def shout(text: str) -> str:
+        """Shout."""
+        return text.upper()
+
+    toolset, ctx = HandrailToolset(runtime), cast("Any", None)
+    first = await toolset.get_tools(ctx)
+    again = await toolset.get_tools(ctx)
+    runtime.add(shout)
+    later = await toolset.get_tools(ctx)
+    assert again is first
+    assert {item.tool_def.toolset_id for item in later.values()} == {toolset.id}
+    assert set(later) - set(first) == {"shout"}
+
+
+async def test_a_model_is_given_an_image_as_one(runtime: Runtime, work: Path) -> None:
+    """Its bytes and type beside what is said of it; the metadata does not hold them again."""
+    (work / "i.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    seen: list[Any] = []
+
+    def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+        if len(messages) == 1:
+            return ModelResponse(parts=[ToolCallPart("read_media", {"path": "i.png"})])
+        seen.extend(messages[-1].parts)
+        return ModelResponse(parts=[TextPart("done")])
+
+    await agent(FunctionModel(answer), HandrailToolset(runtime)).run("go")
+    back = next(part for part in seen if isinstance(part, ToolReturnPart))
+    assert (back.content, "base64" in back.metadata["data"]) == ("i.png: image/png, 8 bytes", False)
+    shown = [item for part in seen if not isinstance(part, ToolReturnPart) for item in part.content]
+    assert [(item.data, item.media_type) for item in shown if isinstance(item, BinaryContent)] == [
+        (b"\x89PNG\r\n\x1a\n", "image/png")
+    ]
 
 
 async def test_an_agents_own_tools_pass_the_gate_too(work: Path, own_user: Path) -> None:

@@ -20,6 +20,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
 from handrail.catalog import Tool, tool
+from handrail.compose import Composed
 from handrail.errors import Code, Misuse
 from handrail.ports import Answered, Reply
 from handrail.runtime import Runtime
@@ -43,6 +44,7 @@ class HandrailToolset(AbstractToolset[Any]):
     permissions: frozenset[str] | None = None  # and touch nothing else
     max_retries: int = RETRIES
     _tools: dict[str, ToolsetTool[Any]] = field(default_factory=dict, init=False, repr=False)
+    _described: tuple[Composed | None, int] = field(default=(None, 0), init=False, repr=False)
 
     @property
     def id(self) -> str:
@@ -50,12 +52,14 @@ class HandrailToolset(AbstractToolset[Any]):
         return "handrail" if self.toolset is None else f"handrail-{self.toolset}"
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:  # noqa: ARG002
-        """Offer the enabled tools; described once, since settings hold for as long as the runtime is open."""
-        if not self._tools:
+        """Offer the enabled tools; described once for each opening of the runtime, and again when one is added."""
+        parts, (opened, given) = self.runtime.parts, self._described
+        if parts is not opened or len(parts.given) != given:
             specs = [spec for spec in self.runtime.tools() if self.toolset in (None, spec["toolset"])]
             if not specs:
                 raise Misuse(f"no tool of the toolset {self.toolset!r} is enabled; see `handrail tools list`")
             self._tools = {tool.tool_def.name: tool for tool in map(self._tool, specs)}
+            self._described = parts, len(parts.given)
         return self._tools
 
     async def call_tool(
@@ -78,6 +82,7 @@ class HandrailToolset(AbstractToolset[Any]):
             description=spec["description"],
             parameters_json_schema=spec["args_schema"],
             metadata={"risk": spec["risk"], "side_effects": spec["side_effects"], "toolset": spec["toolset"]},
+            toolset_id=self.id,  # else every step of an agent copies every definition to fill it in
         )
         return ToolsetTool(toolset=self, tool_def=definition, max_retries=self.max_retries, args_validator=_ANY)
 
@@ -178,10 +183,24 @@ def returned(outcome: Outcome, value: Any) -> ToolReturn[Any]:
     The whole outcome is in the metadata, which a model never sees; an error has it as `outcome`.
     """
     if outcome.ok:
+        if outcome.tool == "read_media" and outcome.data is not None:
+            return _media(outcome)
         return ToolReturn(return_value=value, metadata=outcome.to_dict())
     signal = _signal(outcome)
     signal.outcome = outcome  # type: ignore[attr-defined]
     raise signal
+
+
+def _media(outcome: Outcome) -> ToolReturn[Any]:
+    """An image or another file for a model that can take it; the metadata has no second copy of the bytes."""
+    from base64 import b64decode
+
+    from pydantic_ai.messages import BinaryContent
+
+    found = outcome.data
+    told = {**outcome.to_dict(), "data": {name: value for name, value in found.items() if name != "base64"}}
+    content = [BinaryContent(b64decode(found["base64"]), media_type=found["mime_type"])]
+    return ToolReturn(return_value=outcome.content, content=content, metadata=told)
 
 
 def _signal(outcome: Outcome) -> Exception:

@@ -58,6 +58,14 @@ def read_document(path: Path, shown: str | None = None) -> Document | None:
     return Document(path, shown, digest, pin, ours, PYPROJECT_TABLE, text, found)
 
 
+def read_text(path: Path) -> str:
+    """Read another system's settings file, within the same bounds; SettingsFault where there is none."""
+    raw = _read(path, str(path))
+    if raw is None:
+        raise SettingsFault(f"{path}: there is no such settings file")
+    return _decoded(raw, str(path))
+
+
 def project_document(workspace: Path) -> Document | None:
     """Read the project's own settings: handrail.toml, or else `[tool.handrail]` of pyproject.toml."""
     return read_document(workspace / PROJECT_FILE, PROJECT_FILE) or read_document(workspace / PYPROJECT, PYPROJECT)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
+from handrail import strict_json
 from handrail.errors import SettingsFault
 from handrail.settings import programs
 from handrail.settings.presets import preset
@@ -19,8 +21,10 @@ def _start(name: str) -> Config:
     return deepcopy(dict(preset(name)))
 
 
-def _known(given: Mapping[str, Any], names: Iterable[str], what: str) -> None:
-    """Refuse a key that the form does not have, and name the nearest."""
+def _known(given: Any, names: Iterable[str], what: str) -> None:
+    """Refuse what is no mapping, and a key that the form does not have; name the nearest."""
+    if not isinstance(given, Mapping):
+        raise SettingsFault(f"{what}: expected a mapping, got {given!r}")
     known = list(names)
     for name in given:
         if name not in known:
@@ -29,9 +33,49 @@ def _known(given: Mapping[str, Any], names: Iterable[str], what: str) -> None:
             raise SettingsFault(f"{what}: unknown key {name!r}; {hint}")
 
 
+def _texts(given: Mapping[str, Any], name: str, what: str) -> list[str]:
+    """A list of texts; a text alone would be taken for a list of letters."""
+    found = given.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, (list, tuple)) or not all(isinstance(item, str) for item in found):
+        raise SettingsFault(f"{what}: {name}: expected a list of texts, got {found!r}")
+    return list(found)
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────
+
+_ENDINGS = (".json", ".yaml", ".yml")
+
+
+def is_foreign(path: str | os.PathLike[str]) -> bool:
+    """Whether a settings file is in another system's form: ours are TOML."""
+    return os.fspath(path).lower().endswith(_ENDINGS)
+
+
+def from_file(system: str, path: Path) -> Config:
+    """Settings from a JSON or YAML file in the form of the system that is named; SettingsFault tells what is wrong."""
+    from handrail.settings.files import read_text
+
+    if system == "autonous":
+        raise SettingsFault(f"{path}: autonous is set up by AUTONOUS_TOOL_* variables, not by a file")
+    if system not in _FORMS:
+        known = ", ".join(_FORMS)
+        raise SettingsFault(f"{path}: JSON and YAML are other systems' forms; say whose by --dialect: {known}")
+    text = read_text(path)
+    try:
+        data = strict_json.loads(text) if str(path).lower().endswith(".json") else _yaml(text)
+        if not isinstance(data, dict):
+            raise SettingsFault("a mapping is needed")
+        return _FORMS[system](data)
+    except (SettingsFault, ValueError) as error:
+        raise SettingsFault(f"{path}: {error}") from None
+
+
 # ── autonous ─────────────────────────────────────────────────────────────────────────────────
 
-ROOTS, DENYLIST = "AUTONOUS_TOOL_ALLOWED_ROOTS", "AUTONOUS_TOOL_BASH_DENYLIST"
+PREFIX = "AUTONOUS_TOOL_"
+ROOTS, DENYLIST = f"{PREFIX}ALLOWED_ROOTS", f"{PREFIX}BASH_DENYLIST"
 _NUMBERS = {
     "AUTONOUS_TOOL_TIMEOUT_SECONDS": (30, (("limits", "timeout_seconds"), ("exec", "timeout_seconds"))),
     "AUTONOUS_TOOL_MAX_OUTPUT_LINES": (2000, (("limits", "max_output_lines"),)),
@@ -46,6 +90,8 @@ def autonous(environment: Mapping[str, str], *, find: Callable[[str], str | None
     workspace. SettingsFault refuses to start.
     """
     config = _start("autonous")
+    told = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
+    _known(told, (ROOTS, DENYLIST, *_NUMBERS), "environment")
     roots = allowed_roots(environment.get(ROOTS, ""))
     programs.require(find)
     config["workspace"] |= {"root": roots[0], "write": list(roots[1:])}
@@ -56,6 +102,11 @@ def autonous(environment: Mapping[str, str], *, find: Callable[[str], str | None
     listed = [item.strip() for item in environment.get(DENYLIST, "").split(",") if item.strip()]
     config["exec"]["deny"] = list(dict.fromkeys([*config["exec"]["deny"], *listed]))
     return config
+
+
+def has_variables(environment: Mapping[str, str]) -> bool:
+    """Whether any of its variables is set."""
+    return any(name.startswith(PREFIX) for name in environment)
 
 
 def allowed_roots(text: str) -> tuple[str, ...]:
@@ -114,6 +165,9 @@ def tool_hub(core_tools: Mapping[str, Any]) -> Config:
 def kgent(text: str | Mapping[str, Any]) -> Config:
     """Settings from its YAML: the `memory:` block, and `tools:` with what is enabled and disabled, in its names."""
     given = _yaml(text) if isinstance(text, str) else dict(text)
+    if given.get("memory", 0) is None:  # the block as it is printed, which has lost its indent
+        rest = {"tools": given.pop("tools")} if "tools" in given else {}
+        given = {"memory": {name: value for name, value in given.items() if name != "memory"}, **rest}
     _known(given, ("memory", "tools"), "kgent configuration")
     config = _start("kgent")
     if (memory := given.get("memory")) is not None:
@@ -141,7 +195,7 @@ def _kgent_tools(config: Config, tools: Mapping[str, Any]) -> None:
     _known(tools, ("enable", "disable"), "tools")
     words = get("kgent").words
     for key in ("enable", "disable"):
-        for name in tools.get(key) or ():
+        for name in _texts(tools, key, "tools"):
             if name not in words:
                 _known({name: None}, words, f"tools.{key}")
             config["tools"][key].append(words[name].ours)
@@ -154,7 +208,7 @@ def _yaml(text: str) -> dict[str, Any]:
 
     try:
         found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise SettingsFault(f"kgent configuration: is not YAML: {error}") from None
     if not isinstance(found, dict):
         raise SettingsFault("kgent configuration: a mapping is needed, such as `memory: {enabled: true}`")
@@ -177,13 +231,16 @@ def clude(policy: Mapping[str, Any]) -> Config:
     """Settings from its policy lists: commands that run or never run, hosts, paths out of reach."""
     _known(policy, _CLUDE, "clude policy")
     config = _start("clude")
-    config["exec"]["allow"] = [*config["exec"]["allow"], *policy.get("command_allowlist", ())]
-    config["exec"]["deny"] = [*config["exec"]["deny"], *policy.get("command_denylist", ())]
-    config["workspace"]["protected"] = [*config["workspace"]["protected"], *policy.get("denied_paths", ())]
-    config["workspace"]["allow_absolute"] = bool(policy.get("allow_absolute_paths", False))
+    what = "clude policy"
+    config["exec"]["allow"] = [*config["exec"]["allow"], *_texts(policy, "command_allowlist", what)]
+    config["exec"]["deny"] = [*config["exec"]["deny"], *_texts(policy, "command_denylist", what)]
+    config["workspace"]["protected"] = [*config["workspace"]["protected"], *_texts(policy, "denied_paths", what)]
+    config["workspace"]["allow_absolute"] = policy.get("allow_absolute_paths", False)
     if (timeout := policy.get("timeout_ms")) is not None:
+        if not isinstance(timeout, (int, float)) or isinstance(timeout, bool):
+            raise SettingsFault(f"{what}: timeout_ms: expected a number, got {timeout!r}")
         config["exec"]["timeout_seconds"] = timeout / 1000
-    if hosts := list(policy.get("network_allowlist", ())):
+    if hosts := _texts(policy, "network_allowlist", what):
         networks = [host for host in hosts if "/" in host]
         config["http"] |= {"allowed_hosts": [h for h in hosts if "/" not in h], "allowed_networks": networks}
         config["rules"] = [rule for rule in config["rules"] if rule.get("touch") != "net.connect"]
@@ -204,3 +261,16 @@ def skills_agent(allowed_tools: Iterable[str]) -> Config:
     config["tools"]["enable"] = [word.ours for word in words.values() if word.name in allowed]
     config["tools"]["disable"] = [word.ours for word in words.values() if word.name not in allowed]
     return config
+
+
+def _skills_agent_file(data: Mapping[str, Any]) -> Config:
+    _known(data, ("allowed_tools",), "skills-agent configuration")
+    return skills_agent(_texts(data, "allowed_tools", "skills-agent configuration"))
+
+
+_FORMS: Mapping[str, Callable[[Mapping[str, Any]], Config]] = {
+    "skills-agent": _skills_agent_file,
+    "clude": clude,
+    "tool-hub": tool_hub,
+    "kgent": kgent,
+}

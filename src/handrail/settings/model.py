@@ -139,7 +139,9 @@ class ExecSettings(Section):
     max_file_bytes: Positive = key(1024 * MIB, Meets.LOWER, "The largest file that a program may write.")
     max_open_files: Positive = key(4096, Meets.LOWER, "Files that one process may hold open.")
     max_cpu_seconds: Positive = key(900, Meets.LOWER, "Processor time of one process.")
-    max_scratch_bytes: Positive = key(512 * MIB, Meets.LOWER, "Space in a program's own /tmp.")
+    max_scratch_bytes: Positive = key(
+        512 * MIB, Meets.LOWER, "Space in /tmp, in /dev/shm and in the run's scratch folder, each."
+    )
     max_jobs: Positive = key(16, Meets.LOWER, "Programs in the background at once.")
 
 
@@ -229,6 +231,12 @@ class SearchSettings(Section):
     )  # fmt: skip
     max_file_bytes: Positive = key(MIB, Meets.LOWER, "Files larger than this are not indexed.")
     max_files: Positive = key(100_000, Meets.LOWER, "How many files of one workspace are indexed.")
+    vectors: Literal["auto", "on", "off"] = key(
+        "auto",
+        Meets.STRICTER,
+        "Whether an embedding helps to rank: where it is installed, always (with a warning where it is not), never.",
+        order=("on", "auto", "off"),
+    )
 
 
 class ApprovalSettings(Section):

@@ -10,7 +10,7 @@ from typing import Any
 
 from handrail.errors import Misuse, SettingsFault
 
-PRESETS = ("readonly", "coding", "skills-agent", "clude", "tool-hub", "kgent", "autonous")
+PRESETS = ("readonly", "coding", "skills-agent", "clude", "tool-hub", "kgent", "autonous", "mcp-filesystem")
 _FOLDER = Path(__file__).parent.parent / "presets"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,15 +19,29 @@ if TYPE_CHECKING:
     from handrail.store.ledger import SqliteLedger
 
 T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 WORKSPACE = click.option(
     "--workspace", "-w", default=".", metavar="FOLDER", help="the folder to work in, whose settings count"
 )
-CONFIG = click.option("--config", "-c", metavar="FILE", help="a settings file instead of the user's and the project's")
+_CONFIG = click.option(
+    "--config",
+    "-c",
+    metavar="FILE",
+    help="a settings file instead of the user's and the project's; .json and .yaml are in the form of --dialect",
+)
+_PRESET = click.option(
+    "--preset", metavar="NAME", help="settings to use instead of any file; `handrail init` names them"
+)
 DIALECT = click.option("--dialect", metavar="NAME", help="speak another system's names and arguments, such as tool-hub")
 JSON = click.option("--json", "as_json", is_flag=True, help="print one JSON document")
 
 _warned: set[str] = set()
+
+
+def CONFIG(command: Command) -> Command:  # noqa: N802  stands among the decorators above
+    """Let a verb be told which settings count."""
+    return _CONFIG(_PRESET(command))
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
@@ -48,13 +62,18 @@ async def opened(given: Mapping[str, Any], **how: Any) -> AsyncIterator[Runtime]
 
     # What a person must know is said in the command line's own words.
     logging.getLogger("handrail").setLevel(logging.ERROR)
-    flags = {"tools.enable": list(given["enable"])} if given.get("enable") else {}
+    flags: dict[str, Any] = {"tools.enable": list(given["enable"])} if given.get("enable") else {}
+    if given.get("wait") is not None:
+        flags["approvals.wait_seconds"] = given["wait"]
     if given.get("approve"):
         how.setdefault("approver", terminal_approver())
     how.setdefault("screen", Stderr(live=bool(given.get("live"))))
+    from handrail.front.cli._settings import config_of
+
+    workspace = workspace_of(given)
     runtime = Runtime.open(
-        workspace_of(given),
-        config=given.get("config"),
+        workspace,
+        config=config_of(given, workspace),
         run_id=given.get("run_id"),
         mode="headless" if given.get("headless") else None,
         caller="cli",
@@ -63,8 +82,20 @@ async def opened(given: Mapping[str, Any], **how: Any) -> AsyncIterator[Runtime]
         **how,
     )
     async with runtime:
+        runtime.parts.ledger.replay_flags = _replay_flags(given)
         warn(runtime.parts.loaded)
         yield runtime
+
+
+def _replay_flags(given: Mapping[str, Any]) -> str:
+    """The flags that say which settings count: a call is replayed only under those it was asked for."""
+    import shlex
+
+    words = [(f"--{name}", given[name]) for name in ("preset", "dialect") if given.get(name)]
+    if given.get("config"):
+        words.append(("--config", os.path.abspath(given["config"])))
+    words += [("--enable", name) for name in given.get("enable") or ()]
+    return shlex.join(word for pair in words for word in pair)
 
 
 def dialect_of(name: str | None) -> Any:
@@ -89,10 +120,12 @@ async def judging(given: Mapping[str, Any]) -> AsyncIterator[Runtime]:
 
 def loaded(given: Mapping[str, Any]) -> Loaded:
     """The settings in force, without opening a run."""
+    from handrail.front.cli._settings import named
     from handrail.settings import load
 
-    config = given.get("config")
-    found = load(Path(workspace_of(given)), config=Path(config) if config else None, environment=os.environ)
+    config = named(given)
+    path = Path(config) if isinstance(config, str) else config
+    found = load(Path(workspace_of(given)), config=path, environment=os.environ)
     warn(found)
     return found
 

@@ -19,7 +19,7 @@ def problem_lines(outcome: Outcome) -> Iterator[str]:
     yield f"{error.code}: {error.message}"
     approval = error.details.get("approval")
     if outcome.status is Status.PENDING and isinstance(approval, Mapping):
-        yield from _pending(str(approval.get("id", "")))
+        yield from _pending(str(approval.get("id", "")), approval.get("replay"))
         return
     yield from _rule(outcome, error)
     for name, value in error.details.items():
@@ -31,10 +31,11 @@ def problem_lines(outcome: Outcome) -> Iterator[str]:
         yield f"  try: {command_of(error.next_call)}"
 
 
-def _pending(request: str) -> Iterator[str]:
+def _pending(request: str, replay: Any) -> Iterator[str]:
+    again = replay.get("command") if isinstance(replay, Mapping) else None
     yield f"  look at it: handrail approvals show {request}"
     yield f"  say yes:    handrail approvals grant {request}"
-    yield f"  then:       handrail call --approval {request}"
+    yield f"  then:       {again or f'handrail call --approval {request}'}"
     yield f"approval: {request}"
 
 

@@ -30,7 +30,7 @@ def replay(given: Mapping[str, Any]) -> int:
     outcome = run_async(_replay(given, request, args))
     code = show(outcome, as_json=given["as_json"])
     if outcome.error is not None and outcome.error.code == Code.APPROVAL_DENIED:
-        sys.stderr.write("Was the call asked for with --config or --enable? Then give the same here.\n")
+        sys.stderr.write("Was the call asked for with --config, --preset or --enable? Then give the same here.\n")
     return code
 
 

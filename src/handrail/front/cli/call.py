@@ -27,6 +27,12 @@ EXIT = {Status.OK: 0, Status.FAILED: 1, Status.DENIED: 3, Status.PENDING: 4}
 @click.option("--run", "run_id", metavar="NAME", help="a run to go on with, or the name of a new one")
 @click.option("--enable", multiple=True, metavar="TOOL", help="enable a tool or toolset for this call")
 @click.option("--headless", is_flag=True, help="never ask; a call that must be asked for ends as pending")
+@click.option(
+    "--wait",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="without a terminal: wait so long for an answer from another one, instead of ending as pending at once",
+)
 @click.option("--approve", is_flag=True, help="see the request at this terminal, approve and run in one go")
 @click.option("--approval", metavar="ID", help="replay exactly the request that was approved")
 @click.option(
@@ -49,6 +55,8 @@ def command(**given: Any) -> int:
     """
     if given["approve"] and given["headless"]:
         raise click.UsageError("--approve asks a person and --headless never does; choose one.")
+    if given["wait"] is not None and given["headless"]:
+        raise click.UsageError("--wait waits for a person and --headless never does; choose one.")
     if given["approval"] is not None:
         from handrail.front.cli._replay import replay
 

@@ -17,7 +17,8 @@ from handrail.front.cli._common import WORKSPACE, workspace_of
     default="coding",
     show_default=True,
     metavar="NAME",
-    help="what to start from: coding, readonly, or the system you know: skills-agent, clude, tool-hub, kgent, autonous",
+    help="what to start from: coding, readonly, or the system you know: skills-agent, clude, tool-hub, kgent, "
+    "autonous, mcp-filesystem",
 )
 @click.option("--print", "only_print", is_flag=True, help="print it and write nothing")
 @WORKSPACE

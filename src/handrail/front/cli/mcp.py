@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 @click.group("mcp", invoke_without_command=True)
 @WORKSPACE
 @CONFIG
-@click.option("--preset", metavar="NAME", help="settings to use instead of any file; `handrail init` names them")
 @click.option("--dialect", default="native", show_default=True, metavar="NAME", help="whose names the tools have")
 @click.option("--run", "run_id", metavar="NAME", help="a run to go on with, or the name of a new one")
 @click.option("--http", "address", metavar="HOST:PORT", help="serve over HTTP instead of stdin and stdout")
@@ -35,8 +34,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    if given["preset"] and given["config"]:
-        raise click.UsageError("--preset and --config both say which settings count; choose one.")
     if given["token_file"] and not given["address"]:
         raise click.UsageError("--token-file is for --http.")
     _need_sdk()
@@ -63,14 +60,12 @@ def _need_sdk() -> None:
 
 
 def _opening(given: Mapping[str, Any]) -> Opening:
+    from handrail.front.cli._settings import config_of
     from handrail.front.mcp.opening import Opening
 
-    config = given["config"]
-    if given["preset"]:
-        from handrail.settings import preset
-
-        config = preset(given["preset"])
-    return Opening(workspace_of(given), config, given["run_id"], dialect=given["dialect"], progress=progress)
+    workspace = workspace_of(given)
+    config = config_of(given, workspace)
+    return Opening(workspace, config, given["run_id"], dialect=given["dialect"], progress=progress)
 
 
 @command.command("install")
@@ -79,7 +74,6 @@ def _opening(given: Mapping[str, Any]) -> Opening:
 @click.option("--yes", is_flag=True, help="write without asking")
 @click.option("--user", is_flag=True, help="the user's settings of the client instead of the project's")
 @click.option("--env", "variables", multiple=True, metavar="NAME", help="pass a variable on, as ${NAME}")
-@click.option("--preset", metavar="NAME", help="have the server started with this preset")
 @click.option("--dialect", metavar="NAME", help="have the server started with this dialect")
 @CONFIG
 @WORKSPACE
@@ -108,6 +102,8 @@ def install(client: str, only_print: bool, yes: bool, user: bool, variables: tup
 def _carried_out(plan: Any, *, yes: bool) -> int:
     """Show what changes, and write it once a person has said so."""
     from handrail.front.mcp.install import write
+    from handrail.front.mcp.listing import prepare
+    from handrail.settings import paths
 
     if plan.before == plan.after:
         sys.stderr.write(f"{plan.path} has this entry already.\n")
@@ -121,5 +117,6 @@ def _carried_out(plan: Any, *, yes: bool) -> int:
         sys.stderr.write("Nothing is written.\n")
         return 0
     kept = write(plan)
+    prepare(paths.cache_dir())  # so that the client's first start is no slower than the next
     sys.stderr.write(f"Written.{f' What was there is kept as {kept}.' if kept else ''}\n")
     return 0

@@ -99,17 +99,24 @@ async def _accept(chosen: Sequence[Candidate], given: Mapping[str, Any]) -> int:
 
     runs = runs_folder(given)
     for candidate in chosen:
-        where = {
-            **given,
-            "workspace": candidate.workspace if Path(candidate.workspace).is_dir() else given["workspace"],
-        }
-        async with opened(where) as runtime:
+        async with opened({**given, "workspace": _place(candidate, given)}) as runtime:
             parts = runtime.parts
             work = Work("accept", parts.files.bind("accept", ()), (), ())
-            note = await carry(runs, candidate, parts.faculties.provider(work), clock().now())
+            note = await carry(runs, candidate, parts.faculties.provider(work), parts.redactor, clock().now())
         shutil.rmtree(parts.folder.path, ignore_errors=True)  # nothing was called, so no run is left behind
         sys.stdout.write(f"accepted {candidate.id} as note {note}\n")
     return 0
+
+
+def _place(candidate: Candidate, given: Mapping[str, Any]) -> str:
+    """The workspace whose settings and notes count: the one that the note is about."""
+    if Path(candidate.workspace).is_dir():
+        return candidate.workspace
+    if candidate.scope == "user":
+        return str(given["workspace"])
+    raise click.UsageError(
+        f"{candidate.id} is a note on {candidate.workspace}, which is gone; `handrail memory reject` puts it aside."
+    )
 
 
 def _candidates(given: Mapping[str, Any], *, here: bool = False, every: bool = False) -> list[Candidate]:

@@ -6,6 +6,7 @@ In this order: a task that the client polls, where it has the extension; a page 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Mapping
@@ -53,7 +54,9 @@ class McpApprover:
         if self.trusts(ongoing):
             if ongoing.peer.elicit is None:
                 return _PENDING  # the result asks for the answer, and the repeated call brings it
-            await self._ask_client(ongoing, request)
+            reply = await self._asked(ongoing, request)
+            if reply.state != "pending":
+                return reply
         until: float | None = time.time() + self.wait_seconds
         if ongoing.parked is not None and not ongoing.parked.done():
             ongoing.parked.set_result(request)
@@ -63,6 +66,19 @@ class McpApprover:
     def trusts(self, ongoing: Ongoing) -> bool:
         """Whether this client's own form counts."""
         return self.trust_client and not self.headless and ongoing.peer.has_forms
+
+    async def _asked(self, ongoing: Ongoing, request: Request) -> Reply:
+        """Ask the client while the request can be answered; whoever answers first, there or elsewhere, counts."""
+        assert self.ledger is not None
+        asking = asyncio.ensure_future(self._ask_client(ongoing, request))
+        waiting = asyncio.ensure_future(self.ledger.wait(request.id, until=request.expires))
+        try:
+            await asyncio.wait((asking, waiting), return_when=asyncio.FIRST_COMPLETED)
+            return await waiting if waiting.done() else _PENDING
+        finally:
+            for task in (asking, waiting):
+                task.cancel()
+            await asyncio.gather(asking, waiting, return_exceptions=True)
 
     async def _ask_client(self, ongoing: Ongoing, request: Request) -> None:
         """Ask over the back channel; what comes back is put on record as the client's."""

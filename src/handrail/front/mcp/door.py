@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
 from handrail import __version__
-from handrail.catalog import Tool
 from handrail.errors import Misuse, Problem
-from handrail.front.mcp import approvals, prompts, resources
+from handrail.front.mcp import approvals, listing, prompts, resources
 from handrail.front.mcp.approvals import McpApprover
 from handrail.front.mcp.logs import hide_with
-from handrail.front.mcp.ongoing import ONGOING, Ongoing, Peer, show
+from handrail.front.mcp.ongoing import ONGOING, Ongoing, Peer, follow, load, show
 from handrail.front.mcp.opening import Opening
 from handrail.front.mcp.pages import page
-from handrail.front.mcp.results import call_result, spoken_entries, spoken_result, tool_entry
+from handrail.front.mcp.results import call_result, is_wrapped, spoken_result
 from handrail.front.mcp.tasks import Tasks
 from handrail.front.mcp.wire import INVALID_PARAMS, METHOD_NOT_FOUND, TASKS, Params, Refused
-from handrail.policy.enablement import enabled
 from handrail.runtime import Runtime
 from handrail.words import Mode, Outcome, Status
 
@@ -106,6 +104,7 @@ class Door:
         self._approver.trust_client = settings.mcp.trust_client_approval
         self._page_size = settings.mcp.page_size
         runtime.on_display(show)
+        runtime.parts.programs.followed, runtime.parts.outside.progress = follow, load
         hide_with(runtime.parts.redactor.text)
         self._entries: list[dict[str, Any]] | None = None
         self._wrapped: dict[str, bool] = {}
@@ -207,37 +206,25 @@ class Door:
         if outcome.status is Status.PENDING and ongoing.peer.modern and self._approver.trusts(ongoing):
             return _asking(outcome)
         if self.runtime.dialect != "native":
-            return spoken_result(outcome, self.runtime.dialect)
+            return spoken_result(outcome, self.runtime.dialect, args or {})
         return call_result(outcome, wrapped=self._is_wrapped(name))
 
     def _is_wrapped(self, name: str) -> bool:
-        """Whether a tool's data is no object, so that it is put into one."""
+        """Whether results put a tool's data into an object."""
         found = self._wrapped.get(name)
         if found is None:
             with suppress(Problem, Misuse):
-                schema = self.runtime.parts.catalog.get(name).shape.result_schema()
-                found = self._wrapped[name] = schema.get("type") != "object"
+                found = self._wrapped[name] = is_wrapped(self.runtime.parts.catalog.get(name))
         return bool(found)
 
     def _tools(self) -> list[dict[str, Any]]:
         """The enabled tools as the protocol lists them; made once for each opening."""
         if self._entries is None:
-            tools, spoken = self._enabled(), self.runtime.dialect
-            native = spoken == "native"
-            self._entries = [tool_entry(tool) for tool in tools] if native else list(spoken_entries(spoken, tools))
+            tools, dialect = listing.listed(self.runtime.parts), self.runtime.dialect
+            self._wrapped |= {tool.name: tool.wrapped for tool in tools}
+            native = [tool.entry for tool in tools if tool.entry is not None]
+            self._entries = native if dialect == "native" else list(listing.spoken(dialect, tools))
         return self._entries
-
-    def _enabled(self) -> Iterator[Tool]:
-        parts = self.runtime.parts
-        for name in parts.catalog.names():
-            try:
-                tool = parts.catalog.get(name)
-            except Exception as error:  # noqa: BLE001  another package's tool must not hide the others
-                log.warning("the tool %s cannot be loaded: %s", name, error)
-                continue
-            world = parts.world(tool)
-            if tool.offered and enabled(world.tool, world.enable, world.disable):
-                yield tool
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
         """The schema of a tool's arguments, for checks of the transport."""

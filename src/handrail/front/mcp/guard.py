@@ -50,7 +50,7 @@ class Guard:
         if not self._known(_host(headers.get(b"host", b""))):
             raise Stopped(403, b"This Host is not served here.\n")
         origin = headers.get(b"origin")
-        if origin is not None and not self._known(_origin(origin)):
+        if origin is not None and not self._same(_origin(origin), headers):
             raise Stopped(403, b"This Origin may not ask here.\n")
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.token):
@@ -70,19 +70,25 @@ class Guard:
             return False
         return True
 
+    def _same(self, origin: str, headers: Headers) -> bool:
+        """Whether a page may ask: of this machine, or of the very address that is asked; of no other address."""
+        return origin in self.hosts or (self.literals and origin != "" and origin == _host(headers.get(b"host", b"")))
+
     async def body(self, receive: Receive) -> bytes:
         """Read a body, as large as may be and no slower than may be."""
         try:
-            message = await receive()
-            if not message.get("more_body"):
-                data: bytes = message.get("body", b"")
-                if len(data) > self.max_bytes:
-                    raise too_large(self.max_bytes)
-                return data
             async with asyncio.timeout(BODY_SECONDS):
-                return await self._pieces(receive, message)
+                message = await receive()
+                if message.get("more_body"):
+                    return await self._pieces(receive, message)
         except TimeoutError:
             raise Stopped(408, b"", [(b"connection", b"close")]) from None
+        if message["type"] == "http.disconnect":
+            raise Stopped(400)
+        data: bytes = message.get("body", b"")
+        if len(data) > self.max_bytes:
+            raise too_large(self.max_bytes)
+        return data
 
     async def _pieces(self, receive: Receive, message: MutableMapping[str, Any]) -> bytes:
         read = bytearray(message.get("body", b""))

@@ -6,12 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from handrail.front.mcp.wire import MODERN_VERSION, TASKS
 from handrail.ports import Request
 
-BEAT_SECONDS = 5.0
+if TYPE_CHECKING:
+    from handrail.processes.sink import Written
+
+BEAT_SECONDS = 5.0  # after which a call that has told nothing says that it still runs
+LOOK_SECONDS = 0.25  # between two reports of how far a program or a download is
+LINE_CHARS = 200
 
 Elicit = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 Notify = Callable[[Mapping[str, Any]], None]  # takes the params of a progress notification; must not wait
@@ -46,36 +51,78 @@ class Peer:
 class Ongoing:
     """One `tools/call` while it goes on."""
 
-    __slots__ = ("_beats", "_count", "_notify", "_timer", "_token", "parked", "peer", "tool")
+    __slots__ = (
+        "_at", "_began", "_loaded", "_notify", "_seen", "_spoke", "_timer", "_token", "_written", "parked", "peer",
+        "tool",
+    )  # fmt: skip
 
     def __init__(self, peer: Peer, tool: str, token: str | int | None = None, notify: Notify | None = None) -> None:
         self.peer, self.tool = peer, tool
         self.parked: asyncio.Future[Request] | None = None  # set: it may go on in the background
         self._token, self._notify = token, notify if token is not None else None
-        self._count, self._beats = 0, 0
+        self._at = 0  # what was told last; each report must tell more than the one before
+        self._began = self._spoke = self._loaded = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._written: Callable[[], Written] | None = None
+        self._seen: Written | None = None
 
-    def tell(self, message: str) -> None:
-        """Report progress, if the client asked for it."""
-        if self._notify is not None:
-            self._count += 1
-            self._notify({"progressToken": self._token, "progress": self._count, "message": message})
+    def tell(self, message: str, done: int | None = None, total: int | None = None) -> None:
+        """Report progress, if the client asked for it: one step more, or how much is done of how much."""
+        if self._notify is None or (done is not None and done <= self._at):
+            return
+        self._at = self._at + 1 if done is None else done
+        report = {"progressToken": self._token, "progress": self._at, "message": message}
+        self._notify(report if not total else {**report, "total": total})
+        self._spoke = asyncio.get_running_loop().time()
 
     def start(self) -> None:
-        """Say now and then that a long call still runs."""
+        """Look now and then how far a long call is, and say at least that it still runs."""
         if self._notify is not None:
-            self._timer = asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)
+            self._began = self._spoke = asyncio.get_running_loop().time()
+            self._again()
 
-    def _beat(self) -> None:
-        self._beats += 1
-        self.tell(f"{self.tool} has been running for {self._beats * BEAT_SECONDS:g} s")
-        self.start()
+    def follow(self, written: Callable[[], Written]) -> None:
+        """Look at what a program of the call writes."""
+        if self._notify is not None:
+            self._written = written
+            self._again()
+
+    def loads(self, done: int, total: int) -> None:
+        """Tell how far a download is: a few times a second, and its end."""
+        if self._notify is None:
+            return
+        now = asyncio.get_running_loop().time()
+        if now - self._loaded >= LOOK_SECONDS or done == total:
+            self._loaded = now
+            self.tell(
+                f"{done} of {total} bytes" if total else f"{done} bytes", done, max(total, done) if total else None
+            )
 
     def stop(self) -> None:
         """Report nothing more."""
         if self._timer is not None:
             self._timer.cancel()
-        self._notify = None
+        self._notify = self._written = None
+
+    def _again(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(BEAT_SECONDS if self._written is None else LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        now = asyncio.get_running_loop().time()
+        found = None if self._written is None else self._written()
+        if found is not None and found.lines and found != self._seen:
+            self._seen = found
+            self.tell(f"{found.lines} lines: {_short(found.last)}")
+        elif now - self._spoke >= BEAT_SECONDS:
+            self.tell(f"{self.tool} has been running for {now - self._began:.0f} s")
+        self._again()
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= LINE_CHARS else f"{line[:LINE_CHARS]}…"
 
 
 # Tools run in the task of their call, so this names the call that something is shown or asked for.
@@ -88,3 +135,17 @@ def show(fields: Mapping[str, Any]) -> None:
     if ongoing is not None:
         title, content = fields.get("title"), str(fields.get("content", ""))
         ongoing.tell(f"{title}: {content}" if title else content)
+
+
+def follow(_: str, written: Callable[[], Written]) -> None:
+    """Tell what a program writes as progress of the call that waits for it."""
+    ongoing = ONGOING.get()
+    if ongoing is not None:
+        ongoing.follow(written)
+
+
+def load(_: str, done: int, total: int) -> None:
+    """Tell how far a download is as progress of its call."""
+    ongoing = ONGOING.get()
+    if ongoing is not None:
+        ongoing.loads(done, total)

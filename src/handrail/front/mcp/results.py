@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -21,14 +21,23 @@ _OPEN_WORLD = frozenset({TouchKind.PROC_EXEC, TouchKind.NET_CONNECT})
 
 def tool_entry(tool: Tool) -> dict[str, Json]:
     """Describe a tool as `tools/list` does; making schemas takes long, so each is made once."""
-    known = _ENTRIES.get(id(tool))
+    known = _ENTRIES.pop(id(tool), None)
     if known is None or known[0] is not tool:
-        known = _ENTRIES[id(tool)] = (tool, _entry(tool))
+        known = (tool, _entry(tool))
+    _ENTRIES[id(tool)] = known
+    if len(_ENTRIES) > _MOST_ENTRIES:
+        del _ENTRIES[next(iter(_ENTRIES))]
     return known[1]
 
 
-# By identity, with the tool itself kept, so that no other can have its place.
+# By identity, with the tool itself kept, so that no other can have its place; the least used makes room.
 _ENTRIES: dict[int, tuple[Tool, dict[str, Json]]] = {}
+_MOST_ENTRIES = 500
+
+
+def is_wrapped(tool: Tool) -> bool:
+    """Whether a tool's data is no object, so that results put it into one."""
+    return bool(tool.shape.result_schema().get("type") != "object")
 
 
 def _entry(tool: Tool) -> dict[str, Json]:
@@ -76,7 +85,7 @@ def call_result(outcome: Outcome, *, wrapped: bool = False) -> dict[str, Any]:
 
     A problem keeps its code, message, details and next call in the text, so that a model can mend its own call.
     """
-    content = [{"type": "text", "text": outcome.content}]
+    content = [{"type": "text", "text": outcome.content}, *_media(outcome)]
     rest = outcome.to_dict()
     del rest["content"]
     data = rest.pop("data")
@@ -90,18 +99,21 @@ def call_result(outcome: Outcome, *, wrapped: bool = False) -> dict[str, Any]:
     return result
 
 
-def spoken_entries(name: str, tools: Iterable[Tool]) -> Iterator[dict[str, Json]]:
-    """Describe the tools of a dialect's document, with our hints: what they do is what ours do."""
-    known = {tool.name: tool for tool in tools}
-    for word in dialects.get(name).words.values():
-        if word.ours in known:
-            about = {"name": word.name, "description": word.says, "inputSchema": dict(word.args)}
-            yield {**about, "annotations": hints(known[word.ours])}
+def _media(outcome: Outcome) -> list[dict[str, Any]]:
+    """An image or a sound as content that a client shows."""
+    if outcome.tool != "read_media" or outcome.data is None:
+        return []
+    kind = outcome.data["mime_type"]
+    family = kind.partition("/")[0]
+    if family not in ("image", "audio"):
+        return []
+    return [{"type": family, "data": outcome.data["base64"].replace("\n", ""), "mimeType": kind}]
 
 
-def spoken_result(outcome: Outcome, name: str) -> dict[str, Any]:
+def spoken_result(outcome: Outcome, name: str, asked: Mapping[str, Json]) -> dict[str, Any]:
     """Give an outcome in a dialect's envelope: as it is where that is a result already, else as text and data."""
-    envelope = outcome.to(name)
+    reply = dialects.get(name).reply
+    envelope = outcome.to(name) if reply is None else reply(outcome, asked)
     rest = {key: value for key, value in outcome.to_dict().items() if key not in ("content", "data")}
     if isinstance(envelope.get("content"), list):
         return {**envelope, "_meta": {OUTCOME_KEY: rest}}

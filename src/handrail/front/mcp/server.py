@@ -137,7 +137,8 @@ class Reports:
 
     async def _pass_on(self) -> None:
         while (report := await self._queue.get()) is not None:
-            await self._ctx.session.report_progress(report["progress"], None, report["message"])
+            total = report.get("total")
+            await self._ctx.session.report_progress(report["progress"], total, report["message"])
 
 
 def peer_of(ctx: Context) -> Peer:

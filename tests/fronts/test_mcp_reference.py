@@ -1,0 +1,193 @@
+"""The dialect mcp-filesystem beside the reference server itself: the same calls, the same answers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NEEDS = "@modelcontextprotocol/server-filesystem"
+GIVEN = os.environ.get("HANDRAIL_NODE_MODULES")  # read before a test's own user takes the place of ours
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+HANDRAIL = str(Path(sys.executable).with_name("handrail"))
+ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "both", "version": "1"}}
+Call = tuple[str, dict[str, Any]]
+
+# `@` stands for the folder that is served. What succeeds must be told in the same words.
+SAME: list[Call] = [
+    ("list_allowed_directories", {}),
+    ("read_text_file", {"path": "@/a.txt"}),
+    ("read_file", {"path": "@/a.txt"}),
+    ("read_text_file", {"path": "@/a.txt", "head": 2}),
+    ("read_text_file", {"path": "@/a.txt", "head": 9}),
+    ("read_text_file", {"path": "@/long.txt"}),
+    ("read_text_file", {"path": "@/empty.txt"}),
+    ("read_media_file", {"path": "@/i.png"}),
+    ("read_media_file", {"path": "@/I.PNG"}),
+    ("read_media_file", {"path": "@/s.mp3"}),
+    ("read_media_file", {"path": "@/x y%.bin"}),
+    ("read_media_file", {"path": "@/a.txt"}),
+    ("read_multiple_files", {"paths": ["@/a.txt", "@/src/b.py"]}),
+    ("read_multiple_files", {"paths": ["@/long.txt", "@/empty.txt"]}),
+    ("list_directory", {"path": "@"}),
+    ("list_directory", {"path": "@/src"}),
+    ("list_directory", {"path": "@/none"}),
+    ("list_directory_with_sizes", {"path": "@"}),
+    ("list_directory_with_sizes", {"path": "@", "sortBy": "size"}),
+    ("directory_tree", {"path": "@"}),
+    ("directory_tree", {"path": "@", "excludePatterns": ["*.txt", "src"]}),
+    ("directory_tree", {"path": "@", "excludePatterns": ["**/*.py"]}),
+    ("search_files", {"path": "@", "pattern": "*.txt"}),
+    ("search_files", {"path": "@", "pattern": "**/*.py"}),
+    ("search_files", {"path": "@", "pattern": "src"}),
+    ("search_files", {"path": "@", "pattern": "**/*.txt", "excludePatterns": ["long*"]}),
+    ("search_files", {"path": "@/src", "pattern": "*.py"}),
+    ("search_files", {"path": "@", "pattern": "nothing"}),
+    ("edit_file", {"path": "@/a.txt", "edits": [{"oldText": "two", "newText": "TWO"}], "dryRun": True}),
+    ("edit_file", {"path": "@/a.txt", "edits": [{"oldText": "two", "newText": "```"}]}),
+    ("write_file", {"path": "@/new.txt", "content": "new\n"}),
+    ("write_file", {"path": "@/new.txt", "content": "newer\n"}),
+    ("create_directory", {"path": "@/d/e"}),
+    ("create_directory", {"path": "@/d/e"}),
+    ("move_file", {"source": "@/new.txt", "destination": "@/d/n.txt"}),
+    ("read_text_file", {"path": "@/d/n.txt"}),
+]
+# What fails must fail there, too; how to mend a call is told here in our own words.
+FAILS: list[Call] = [
+    ("read_text_file", {"path": "@/nothing.txt"}),
+    ("read_text_file", {"path": "/etc/passwd"}),
+    ("read_text_file", {"path": "@/../x"}),
+    ("read_text_file", {"path": "@/links/out.txt"}),
+    ("read_text_file", {}),
+    ("read_media_file", {"path": "@/nothing.png"}),
+    ("read_multiple_files", {"paths": []}),
+    ("edit_file", {"path": "@/a.txt", "edits": [{"oldText": "zz", "newText": "y"}]}),
+    ("move_file", {"source": "@/a.txt", "destination": "@/src/b.py"}),
+    ("list_directory", {"path": "@/nothing"}),
+    ("no_such_tool", {}),
+]
+
+
+def modules() -> Path:
+    """The folder of node modules that has the reference server."""
+    if not GIVEN or not Path(GIVEN, NEEDS).is_dir() or shutil.which("node") is None:
+        reason = f"set HANDRAIL_NODE_MODULES to a node_modules folder with {NEEDS}"
+        if os.environ.get("CI") == "true" and GIVEN:
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return Path(GIVEN)
+
+
+def lay_out(root: Path) -> Path:
+    """The files that both serve, each a copy of its own."""
+    (root / "src").mkdir(parents=True)
+    (root / "none").mkdir()
+    (root / "src/b.py").write_text("x = 1\n")
+    (root / "a.txt").write_text("one\ntwo\nthree\n")
+    (root / "empty.txt").write_text("")
+    (root / "long.txt").write_text("".join(f"line {n} of a file longer than what is shown\n" for n in range(5000)))
+    (root / "i.png").write_bytes(PNG)
+    (root / "I.PNG").write_bytes(PNG)
+    (root / "s.mp3").write_bytes(b"ID3\x03" + bytes(range(256)))
+    (root / "x y%.bin").write_bytes(bytes(range(256)))
+    (root / ".hidden").write_text("h")
+    (root / "links").mkdir()
+    (root / "links/out.txt").symlink_to("/etc/hostname")
+    return root
+
+
+def talk(command: list[str], root: Path, calls: list[Call]) -> tuple[dict[str, Any], list[Any]]:
+    """Ask one server for its tools and for every call; the tools by name, the results in order."""
+    greeting = [
+        {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": ABOUT},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    ]
+    results = list[Any]()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            for message in greeting:
+                server.stdin.write(json.dumps(message).encode() + b"\n")
+            asked = [("tools/list", {}), *(("tools/call", {"name": name, "arguments": args}) for name, args in calls)]
+            for number, (method, params) in enumerate(asked, 1):
+                told = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+                server.stdin.write(told.replace("@", str(root)).encode() + b"\n")
+                server.stdin.flush()
+                while (answer := json.loads(server.stdout.readline())).get("id") != number:
+                    pass
+                results.append(json.loads(json.dumps(answer).replace(str(root), "@")))
+        finally:
+            server.kill()
+    return {tool["name"]: tool for tool in results[0]["result"]["tools"]}, results[1:]
+
+
+def plain(answer: Any) -> Any:
+    """A result without what only one of the two has: our envelope, and the word for no error."""
+    if "error" in answer:
+        return {"isError": True}
+    result = {name: value for name, value in answer["result"].items() if name != "_meta"}
+    return {"isError": True} if result.pop("isError", False) else result
+
+
+def sorted_lines(result: Any) -> Any:
+    """A result with its lines in order: the reference gives a folder in the order of the disk."""
+    return json.loads(json.dumps(result), object_hook=lambda item: {
+        name: sorted(value.split("\n")) if name in ("text", "content") and isinstance(value, str) else value
+        for name, value in item.items()
+    })  # fmt: skip
+
+
+def test_the_same_calls_are_answered_alike(tmp_path: Path, own_user: Path) -> None:
+    """Names, arguments, texts, content blocks and structured content, with the preset of the same name."""
+    script = modules() / NEEDS / "dist" / "index.js"
+    theirs_root, ours_root = lay_out(tmp_path / "a/work"), lay_out(tmp_path / "b/work")
+    ours_command = [
+        *(HANDRAIL, "mcp", "--workspace", str(ours_root)),
+        *("--dialect", "mcp-filesystem", "--preset", "mcp-filesystem"),
+    ]
+    theirs_tools, theirs = talk(["node", str(script), str(theirs_root)], theirs_root, [*SAME, *FAILS])
+    ours_tools, ours = talk(ours_command, ours_root, [*SAME, *FAILS])
+    assert set(ours_tools) == set(theirs_tools)
+    for name, tool in theirs_tools.items():
+        mine = ours_tools[name]
+        assert set(mine["inputSchema"]["properties"]) == set(tool["inputSchema"].get("properties", {})), name
+        assert mine["inputSchema"]["required"] == tool["inputSchema"].get("required", []), name
+        assert set(mine["outputSchema"]["properties"]) == set(tool["outputSchema"]["properties"]), name
+        assert mine["annotations"]["readOnlyHint"] == tool["annotations"]["readOnlyHint"], name
+    for call, mine, other in zip([*SAME, *FAILS], ours, theirs, strict=True):
+        unordered = call[0] in ("list_directory", "directory_tree", "search_files", "list_directory_with_sizes")
+        same = sorted_lines if unordered else lambda result: result
+        assert same(plain(mine)) == same(plain(other)), call
+    assert [plain(answer) for answer in ours[len(SAME) :]] == [{"isError": True}] * len(FAILS)
+
+
+def test_one_file_that_fails_stops_no_other(tmp_path: Path, own_user: Path) -> None:
+    """Both say so in the same place and the same shape."""
+    script = modules() / NEEDS / "dist" / "index.js"
+    calls: list[Call] = [("read_multiple_files", {"paths": ["@/a.txt", "@/no.txt", "/etc/passwd", "@/src/b.py"]})]
+    shapes = []
+    for name, command in (
+        ("a", ["node", str(script)]),
+        ("b", [HANDRAIL, "mcp", "--dialect", "mcp-filesystem", "--preset", "mcp-filesystem"]),
+    ):
+        root = lay_out(tmp_path / name / "work")
+        where = ["--workspace", str(root)] if name == "b" else [str(root)]
+        answer = talk([*command, *where], root, calls)[1][0]["result"]
+        parts = answer["content"][0]["text"].split("\n---\n")
+        assert answer["structuredContent"] == {"content": answer["content"][0]["text"]}
+        shapes.append([part if "Error - " not in part else part.partition("Error - ")[0] for part in parts])
+    assert (
+        shapes[0]
+        == shapes[1]
+        == ["@/a.txt:\none\ntwo\nthree\n\n", "@/no.txt: ", "/etc/passwd: ", "@/src/b.py:\nx = 1\n\n"]
+    )
