@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -65,3 +66,10 @@ def fill(root: Path, files: dict[str, str | bytes]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     return root
+
+
+def children() -> set[str]:
+    """The processes this one has started and not reaped."""
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()) | {
+        child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()
+    }

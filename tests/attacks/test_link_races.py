@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -20,23 +18,13 @@ from pathlib import Path
 
 import pytest
 
+from attacks._swapping import swapping
 from handrail.errors import Code, Problem
 from handrail.words import Place
 from handrail.workspace import WorkspaceFiles
 from handrail.workspace.bound import BoundFiles
 from workspaces import workspace
 
-SWAPPER = """
-import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-names = [os.fsencode(name) for name in sys.argv[1:]]
-pairs = list(zip(names[::2], names[1::2]))
-print("swapping", flush=True)
-while os.getppid() != 1:
-    for _ in range(1000):
-        for first, second in pairs:
-            libc.renameat2(-100, first, -100, second, 2)
-"""
 SECRET, HARMLESS = b"SECRET", b"harmless"
 VICTIMS = ("outside", "ws/protected")
 WORKS = tuple(f"{shape}-{number}" for shape in ("folder", "file") for number in range(len(VICTIMS)))
@@ -51,11 +39,8 @@ def ground(tmp_path: Path) -> Iterator[Path]:
         for name in ("data.txt", "only-here.txt"):
             (base / victim / name).write_bytes(SECRET)
     pairs = [path for work in WORKS for path in grow(base, work)]
-    with subprocess.Popen([sys.executable, "-c", SWAPPER, *pairs], stdout=subprocess.PIPE) as swapper:
-        assert swapper.stdout is not None
-        assert swapper.stdout.readline() == b"swapping\n"
+    with swapping(pairs):
         yield base
-        swapper.kill()
 
 
 def grow(base: Path, work: str) -> tuple[Path, Path]:

@@ -10,8 +10,6 @@ import asyncio
 import itertools
 import json
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from attacks.test_link_races import SWAPPER
+from attacks._swapping import swapping
 from handrail import Outcome
 from handrail.errors import Code
 from handrail.store.reader import verify
@@ -80,11 +78,8 @@ def ground(tmp_path: Path, work: Path) -> Iterator[Path]:
         for name in (file, "data.txt", ONLY):
             (tmp_path / folder / name).write_text(CONTENT)
     pairs = [str(path) for place in PLACES for path in grow(tmp_path, place)]
-    with subprocess.Popen([sys.executable, "-c", SWAPPER, *pairs], stdout=subprocess.PIPE) as swapper:
-        assert swapper.stdout is not None
-        assert swapper.stdout.readline() == b"swapping\n"
+    with swapping(pairs):
         yield tmp_path
-        swapper.kill()
 
 
 def grow(base: Path, place: str) -> tuple[Path, Path]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from attacks._swapping import swapping
 from handrail.errors import Problem
 from handrail.queries import TextQuery
 from handrail.tools.search.find_files import find_files
@@ -26,17 +26,6 @@ from handrail.words import Exclusion
 from handrail.workspace.rg_process import find_program
 from searching import Searching
 
-SWAPPER = """
-import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-names = [os.fsencode(name) for name in sys.argv[1:]]
-pairs = list(zip(names[::2], names[1::2]))
-print("swapping", flush=True)
-while os.getppid() != 1:
-    for _ in range(100):
-        for first, second in pairs:
-            libc.renameat2(-100, first, -100, second, 2)
-"""
 VICTIMS = ("outside", "ws/protected")
 EXCLUDED = (Exclusion("protected", "test"),)
 WAYS = [{"confined": confined, "head_start_seconds": seconds} for confined in (True, False) for seconds in (0.0, 60.0)]
@@ -61,11 +50,8 @@ def ground(tmp_path: Path) -> Iterator[Path]:
         else:
             (work / "link.txt").symlink_to(secret / "data.txt")
             pairs += [str(work / "dir/data.txt"), str(work / "link.txt")]
-    with subprocess.Popen([sys.executable, "-c", SWAPPER, *pairs], stdout=subprocess.PIPE) as swapper:
-        assert swapper.stdout is not None
-        assert swapper.stdout.readline() == b"swapping\n"
+    with swapping(pairs):
         yield base
-        swapper.kill()
 
 
 def test_bare_ripgrep_loses_the_race(ground: Path) -> None:

@@ -21,7 +21,7 @@ from handrail.errors import Code, Problem
 from handrail.ports import Limits
 from handrail.tools.search.grep import Match, Matches, MatchingFile, grep
 from handrail.words import Truncation
-from searching import Searching, fill
+from searching import Searching, children, fill
 from workspaces import refused
 
 KEY = "-----BEGIN " + "RSA PRIVATE" + " KEY-----\n" + "MIIEpAIBAAKCAQEA7bq9CyVcGnNgKf2Zx0\n" * 20
@@ -336,13 +336,6 @@ def slow_program(folder: Path) -> str:
     program.write_text("#!/bin/sh\nprintf 'a\\0001:1:0:hit\\n'\nexec sleep 600\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     return str(program)
-
-
-def children() -> set[str]:
-    """The processes this one has started and not reaped."""
-    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()) | {
-        child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()
-    }
 
 
 async def test_a_search_out_of_time_is_ended_and_says_how_to_get_further(tmp_path: Path) -> None:

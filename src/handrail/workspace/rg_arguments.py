@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from handrail.queries import FileQuery, TextQuery
-from handrail.words import Exclusion, Place
+from handrail.words import Exclusion, Place, noun
 
 # No settings, no links, no colours; git's rules alone, and also where there is no repository.
 _ALWAYS = (
@@ -20,6 +20,37 @@ _ALWAYS = (
 )
 _SAFE_GLOB = re.compile(r"/?[\w.*?@+~ -]+(?:/[\w.*?@+~ -]+)*/?")
 _PREFILTER = re.compile(r"[\w.*?@+~-]+")
+
+
+@noun
+class Walk:
+    """A search below a folder: its arguments, and those that must stand last."""
+
+    argv: list[str]
+    tail: tuple[str, ...]
+
+    @property
+    def in_order(self) -> list[str]:
+        """In the order of paths, which costs ripgrep its threads."""
+        return [*self.argv, "--sort=path", *self.tail]
+
+    @property
+    def in_any_order(self) -> list[str]:
+        """As things are found."""
+        return [*self.argv, *self.tail]
+
+    def without_large(self, max_bytes: int) -> Walk:
+        """Leave out large files."""
+        return Walk([*self.argv, f"--max-filesize={max_bytes}"], self.tail)
+
+
+def walk_of(place: Place, query: FileQuery | TextQuery, exclusions: Sequence[Exclusion]) -> Walk:
+    """Say what to look for below a place; text is only told the files it is in, unless its lines are wanted."""
+    where = of_walk(place, query, exclusions)
+    if isinstance(query, FileQuery):
+        return Walk([*where, *of_names()], ())
+    mode = "content" if query.mode == "content" else "files"
+    return Walk([*of_text(query, mode), *where], ("--", query.pattern))
 
 
 def of_walk(place: Place, query: FileQuery | TextQuery, exclusions: Sequence[Exclusion]) -> list[str]:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from handrail.workspace.beneath import FOLDER
 from handrail.workspace.rg_output import Keeper, order
 
-_BLOCK = 256  # names looked at together
+_BLOCK = 32  # names looked at together, at least
 _FEW = 8  # names of one folder that are cheaper to look up one by one than by reading the folder
 
 
@@ -64,9 +64,12 @@ class Names:
         names = os.fsdecode(whole).split("\0")
         if self._after:
             names = [name for name in names if order(os.fsencode(name)) > self._after]
-        for start in range(0, len(names), _BLOCK):
-            kept = self._keeper.keeps(names[start : start + _BLOCK])
+        start = 0
+        while start < len(names):
+            end = start + max(_BLOCK, self._limit + 1 - len(self.found))  # no more than will be needed
+            kept = self._keeper.keeps(names[start:end])
             self.found += kept if self._folders is None else really_there(kept, self._folders)
+            start = end
             if len(self.found) > self._limit:
                 del self.found[self._limit :]
                 self.more = True

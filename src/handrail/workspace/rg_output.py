@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import groupby, repeat
+from operator import itemgetter
 
 from handrail.policy.patterns import excluded
 from handrail.queries import Hit, TextFound, TextQuery
@@ -14,10 +16,11 @@ from handrail.workspace.rg_pieces import Pieces
 from handrail.workspace.rg_source import Source
 
 # path NUL line : column : offset : text, or for context: path NUL line - offset - text
-_RECORD = re.compile(rb"([^\0]*)\0(\d+)(?::(\d+):(\d+):|-(\d+)-)([^\n]*)\n")
+_RECORD = re.compile(rb"([^\0]*+)\0(\d++)(?::(\d++):(\d++):|-(\d++)-)([^\n]*+)\n")
 _BINARY = re.compile(rb"(?s)(.*): (?:binary file matches|WARNING: stopped searching binary file after match) \(found.*")
 _CLASS = re.compile(r"(?s)\[.[^\]]*\]")
 _LITERAL = re.compile(r"[^*?\[\]/]+")
+_raw_path = itemgetter(1)  # of a record
 
 Open = Callable[[str], int]  # a path below the place searched -> descriptor; OSError where no link-free way leads
 
@@ -41,15 +44,15 @@ class Keeper:
 
     def keeps(self, paths: Iterable[str]) -> list[str]:
         """Give the paths that are wanted and not excluded, in the same order."""
-        wanted = [path for path in paths if path]
+        wanted = list(filter(None, paths))
         if self._fits is not None:
             fits = self._fits.fullmatch
             wanted = [path for path in wanted if fits(path)]
         if not wanted:
             return wanted
         # One look at all of them together: most often there is nothing to take out.
-        together = "\n".join(["", *wanted])
-        if not self._hidden and ("/." in together or "\n." in together):
+        together = "\n/".join(["", *wanted])
+        if not self._hidden and "/." in together:
             wanted = [path for path in wanted if path[0] != "." and "/." not in path]
         near = self._near(self._whole + together)
         return [path for path in wanted if excluded(near, self._root, self._base + path) is None] if near else wanted
@@ -100,22 +103,42 @@ class Lines:
         """Take what was printed; True when there is enough."""
         data = self._rest + data
         end = 0
-        for record in _RECORD.finditer(data):
-            end = record.end()
-            raw, line, column, offset, context_offset, text = record.groups()
+        for raw, group in groupby(_RECORD.finditer(data), _raw_path):
+            records = list(group)
+            end = records[-1].end()
             if raw != self._raw:
                 self._enter(raw)
-            if self._source is None:
+            if self._source is None or self._take_together(self._source, records):
                 continue
-            if column is None:
-                self._take(int(line), int(context_offset), 0, text)
-            elif self._in_file >= self._room:
-                self.more = True
-                return True
-            elif self._take(int(line), int(offset), int(column), text):
-                self._in_file += 1
+            for record in records:
+                if not self._has_room(record):
+                    self.more = True
+                    return True
         self._rest = data[end:]
         return False
+
+    def _take_together(self, source: Source, records: Sequence[re.Match[bytes]]) -> bool:
+        """Take lines of one file at once, where they are all plain matches that are wanted; False: one by one."""
+        if self._query.context or self._skip_to or len(records) > self._room - self._in_file:
+            return False
+        numbers = [int(record[2]) for record in records]
+        texts = source.texts(numbers, [record[6] for record in records], self._query.max_chars)
+        if texts is None:
+            return False
+        self.hits += map(Hit, repeat(self._path), numbers, texts)
+        self._in_file += len(records)
+        return True
+
+    def _has_room(self, record: re.Match[bytes]) -> bool:
+        """Take one line; False when there were enough before it."""
+        _, line, column, offset, context_offset, text = record.groups()
+        if column is None:
+            self._take(int(line), int(context_offset), 0, text)
+        elif self._in_file >= self._room:
+            return False
+        elif self._take(int(line), int(offset), int(column), text):
+            self._in_file += 1
+        return True
 
     @property
     def progress(self) -> float:
@@ -152,9 +175,8 @@ class Lines:
             self._room = 0
 
     def _opened(self, named: bytes) -> Source | None:
-        here = order(named)
         self._skip_to = 0
-        if self._after is not None and here <= self._after[0]:
+        if self._after is not None and (here := order(named)) <= self._after[0]:
             if here < self._after[0]:
                 return None
             self._skip_to = self._after[1]
@@ -206,6 +228,9 @@ class OneFile(Lines):
         self._path = ""
         self._skip_to = 0 if self._after is None else self._after[1]
         return Source(self._open(""))
+
+    def _take_together(self, source: Source, records: Sequence[re.Match[bytes]]) -> bool:
+        return self._pieces is None and super()._take_together(source, records)
 
     def _take(self, line: int, offset: int, column: int, text: bytes) -> bool:
         if self._pieces is None:

@@ -1,4 +1,7 @@
-"""One run of ripgrep: started on vetted handles inside a domain, read in big chunks, killed and reaped in any case."""
+"""One run of ripgrep: started on vetted handles inside a domain, read in big chunks, killed in any case.
+
+One that is killed with enough read is reaped later: an answer need not wait for a process to be taken apart.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from io import RawIOBase
-from typing import TYPE_CHECKING
+from signal import SIGKILL
 
 from handrail.errors import Code, Problem
-from handrail.sandbox import landlock
+from handrail.sandbox.domain import Domain
+from handrail.sandbox.spawning import spawn
+from handrail.words import noun
 from handrail.workspace.threads import Brake
-
-if TYPE_CHECKING:
-    from subprocess import Popen
 
 CHUNK = 1 << 16
 _LOOK_AROUND_MS = 20  # how soon a run notices that its caller gave up
@@ -28,18 +29,36 @@ _MAX_MESSAGES = 1 << 16
 _ABORTED = -6
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Ground:
     """Where ripgrep stands and what it may reach."""
 
     program: str
-    root_fd: int
     cwd_fd: int
-    confined: bool
+    domain: Domain | None  # it is started in there, where the kernel has such a thing
     max_memory_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@noun
+class Child:
+    """A ripgrep that was started, and where its words come out."""
+
+    pid: int
+    out: int
+    messages: int
+
+    def kill(self, killed: list[int]) -> None:
+        """Kill it; `killed` takes it up, for `reap`."""
+        os.kill(self.pid, SIGKILL)  # what has ended by itself keeps its code
+        killed.append(self.pid)
+
+    def close(self) -> None:
+        """Let its words go."""
+        os.close(self.out)
+        os.close(self.messages)
+
+
+@noun
 class End:
     """How a run ended: by itself, because there was enough, or because its time was up."""
 
@@ -52,6 +71,15 @@ class End:
     def out_of_memory(self) -> bool:
         """Whether it met a line longer than the memory it is given."""
         return self.code == _ABORTED and "memory allocation" in self.messages
+
+
+def domain_of(root_fd: int, program: str) -> Domain:
+    """Make the domain that searches of a root are run in: it reads below that root and executes ripgrep."""
+    # ripgrep's allocator reads this number of the kernel's at its start, or else asks for memory page by page.
+    try:
+        return Domain([root_fd], [program], ["/proc/sys/vm/overcommit_memory"])
+    except OSError as error:
+        raise not_started(error, program) from None
 
 
 @cache
@@ -67,48 +95,100 @@ def find_program() -> str:
     return os.path.abspath(found)
 
 
-def run(
-    ground: Ground,
-    argv: Sequence[str],
-    feed: Callable[[bytes], bool],
-    *,
-    until: Callable[[], float],
-    brake: Brake,
-    inherit: Sequence[int] = (),
-    pieces: Iterable[bytes] | None = None,
-    ahead_bytes: int,
-) -> End:
-    """Run rg and feed what it prints until that is enough (`feed` says True), it ends, or its time is up.
+def start(
+    ground: Ground, argv: Sequence[str], ahead_bytes: int, stdin: int | None = None, inherit: Sequence[int] = ()
+) -> Child:
+    """Start rg. `ahead_bytes` is how far it may get ahead of what was read."""
+    if ground.domain is None:
+        return start_here(ground, argv, ahead_bytes, stdin, inherit)
+    return ground.domain.do(lambda: start_here(ground, argv, ahead_bytes, stdin, inherit)).result()
 
-    `until` gives the end of that time by the monotonic clock; it may put it off as it sees how things go. `pieces`
-    are its standard input. `ahead_bytes` is how far it may get ahead of what was read.
-    """
-    messages = os.memfd_create("rg")
-    reading, writing = os.pipe()
-    with suppress(OSError):
-        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, ahead_bytes)
+
+def start_here(
+    ground: Ground, argv: Sequence[str], ahead_bytes: int, stdin: int | None = None, inherit: Sequence[int] = ()
+) -> Child:
+    """Start rg from this thread, which is that of the domain where there is one."""
     try:
-        with _written(pieces) as stdin:
-            child = _start(ground, argv, writing, messages, stdin, inherit)
-            os.close(writing)
-            writing = -1
-            try:
-                finished, late = _read(reading, feed, until, brake)
-            finally:
-                if child.poll() is None:
-                    child.kill()
-                code = child.wait()
-        brake.check()
-        told = os.pread(messages, _MAX_MESSAGES, 0).decode("utf-8", "replace")
-        return End(finished, late, code, told)
+        messages = os.memfd_create("rg")
+        try:
+            pid, out = _piped(ground, [ground.program, *argv], ahead_bytes, (stdin, messages), inherit)
+        except BaseException:
+            os.close(messages)
+            raise
+    except (OSError, ValueError) as error:
+        raise not_started(error, ground.program) from None
+    with suppress(OSError):  # it is gone already
+        resource.prlimit(pid, resource.RLIMIT_DATA, (ground.max_memory_bytes, ground.max_memory_bytes))
+    return Child(pid, out, messages)
+
+
+def _piped(
+    ground: Ground, words: Sequence[str], ahead_bytes: int, ends: tuple[int | None, int], inherit: Sequence[int]
+) -> tuple[int, int]:
+    """Give the process's id and where its words come out."""
+    out, writing = os.pipe()
+    try:
+        with suppress(OSError):
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, ahead_bytes)
+        return _spawned(ground, words, (ends[0], writing, ends[1]), inherit), out
+    except BaseException:
+        os.close(out)
+        raise
     finally:
-        for fd in (messages, reading, writing):
-            if fd >= 0:
-                os.close(fd)
+        os.close(writing)
+
+
+def _spawned(ground: Ground, words: Sequence[str], streams: tuple[int | None, int, int], inherit: Sequence[int]) -> int:
+    stdin, stdout, stderr = streams
+    if ground.domain is not None:
+        given = ground.domain.null if stdin is None else stdin
+        return ground.domain.spawn(words, ground.cwd_fd, (given, stdout, stderr), inherit)
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        given = null if stdin is None else stdin
+        return spawn(words, ground.cwd_fd, (given, stdout, stderr), inherit, own_folder=False)
+    finally:
+        os.close(null)
+
+
+def not_started(error: Exception, program: str) -> Problem:
+    """Say that there is no search."""
+    return Problem(Code.IO_ERROR, f"ripgrep could not be started: {error}", program=program)
+
+
+def follow(
+    child: Child, feed: Callable[[bytes], bool], *, until: Callable[[], float], brake: Brake, killed: list[int]
+) -> End:
+    """Feed what rg prints until that is enough (`feed` says True), it ends, or its time is up; then stop it.
+
+    `until` gives the end of that time by the monotonic clock; it may put it off as it sees how things go. `killed`
+    takes up a process that did not end by itself, for `reap`.
+    """
+    try:
+        try:
+            finished, late = _read(child.out, feed, until, brake)
+        finally:
+            child.kill(killed)
+        code = reap(killed) if finished else -SIGKILL
+        told = os.pread(child.messages, _MAX_MESSAGES, 0).decode("utf-8", "replace")
+    finally:
+        child.close()
+    brake.check()
+    return End(finished, late, code, told)
+
+
+def reap(killed: list[int]) -> int:
+    """Wait for processes that were killed to be gone; give the exit code of the last."""
+    code = 0
+    while killed:
+        with suppress(ChildProcessError):  # this program ignores its children's ends: the system reaps them
+            code = os.waitstatus_to_exitcode(os.waitpid(killed[0], 0)[1])
+        del killed[0]
+    return code
 
 
 @contextmanager
-def _written(pieces: Iterable[bytes] | None) -> Iterator[int | None]:
+def written(pieces: Iterable[bytes] | None) -> Iterator[int | None]:
     """Give a pipe that pieces are written into from a thread, which ends when nobody reads any more."""
     if pieces is None:
         yield None
@@ -133,32 +213,6 @@ def _write_all(pipe: RawIOBase, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[pipe.write(view) or 0 :]
-
-
-def _start(
-    ground: Ground, argv: Sequence[str], stdout: int, stderr: int, stdin: int | None, inherit: Sequence[int]
-) -> Popen[bytes]:
-    rules = None
-    try:
-        if ground.confined:
-            rules = landlock.ruleset([ground.root_fd], [ground.program])
-        child = landlock.start(
-            [ground.program, *argv],
-            ruleset_fd=rules,
-            cwd_fd=ground.cwd_fd,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            inherit=inherit,
-        )
-        with suppress(OSError):  # it is gone already
-            resource.prlimit(child.pid, resource.RLIMIT_DATA, (ground.max_memory_bytes, ground.max_memory_bytes))
-        return child
-    except (OSError, ValueError) as error:
-        raise Problem(Code.IO_ERROR, f"ripgrep could not be started: {error}", program=ground.program) from None
-    finally:
-        if rules is not None:
-            os.close(rules)
 
 
 def _read(fd: int, feed: Callable[[bytes], bool], until: Callable[[], float], brake: Brake) -> tuple[bool, bool]:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from handrail.errors import Code, Problem
-from handrail.workspace.rg_process import End, Ground, run
+from handrail.workspace.rg_arguments import Walk
+from handrail.workspace.rg_process import Child, End, Ground, follow, start, written
 from handrail.workspace.threads import Brake
 
 _LARGE_BYTES = 1 << 24
-_LITTLE_AHEAD, _FAR_AHEAD = 1 << 14, 1 << 18  # bytes; a run that will be stopped soon should not get far ahead
+LITTLE_AHEAD, _FAR_AHEAD = 1 << 14, 1 << 18  # bytes; a run that will be stopped soon should not get far ahead
 _PATIENCE = 20  # how many head starts a run gets that finds all that is wanted in that time
 _UNREADABLE = re.compile(r"^rg: .*\(os error \d+\)$", re.MULTILINE)
 _NOTHING_SEARCHED = re.compile(r"(?s)(?:rg: )?No files were searched.*")  # said of filters that fit no file
@@ -42,41 +43,46 @@ S = TypeVar("S", bound=Sink)
 class Runs:
     """The runs of one search: where they stand and when their time is up."""
 
-    def __init__(self, ground: Ground, deadline: float, head_start_seconds: float, brake: Brake) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        deadline: float,
+        head_start_seconds: float,
+        brake: Brake,
+        killed: list[int],
+        first: Child | None,
+    ) -> None:
+        """`first` is the first run, where it is under way already; `killed` takes up what was stopped, for `reap`."""
         self._ground = ground
         self._deadline = deadline
         self._head_start = head_start_seconds
         self._brake = brake
+        self._killed = killed
+        self._first = first
         self.left_out = False
 
+    def close(self) -> None:
+        """Stop what was started and not needed."""
+        if self._first is not None:
+            self._first.kill(self._killed)
+            self._first.close()
+
     def in_order(
-        self,
-        argv: list[str],
-        tail: tuple[str, ...],
-        fresh: Callable[[], S],
-        sort: Callable[[bytes], bytes],
-        flood_bytes: int,
+        self, walk: Walk, fresh: Callable[[], S], sort: Callable[[bytes], bytes], flood_bytes: int
     ) -> tuple[S, End]:
         """Feed a sink in the order of paths, by the quickest way there is.
 
         Where a line is too long for the memory given, large files are left out (`left_out` says so).
         """
-        order = (tail, fresh, sort, flood_bytes)
-        sink, end = self._quickest(argv, *order)
+        sink, end = self._quickest(walk, fresh, sort, flood_bytes)
         if end.out_of_memory:
             self.left_out = True
-            sink, end = self._quickest([*argv, f"--max-filesize={_LARGE_BYTES}"], *order)
+            sink, end = self._quickest(walk.without_large(_LARGE_BYTES), fresh, sort, flood_bytes)
         return sink, self.checked(end)
 
     def _quickest(
-        self,
-        argv: list[str],
-        tail: tuple[str, ...],
-        fresh: Callable[[], S],
-        sort: Callable[[bytes], bytes],
-        flood_bytes: int,
+        self, walk: Walk, fresh: Callable[[], S], sort: Callable[[bytes], bytes], flood_bytes: int
     ) -> tuple[S, End]:
-        in_order = [*argv, "--sort=path", *tail]
         began, sink = time.monotonic(), fresh()
 
         def patience() -> float:
@@ -84,11 +90,11 @@ class Runs:
             seconds = self._head_start * (1 + _PATIENCE * sink.progress)
             return min(self._deadline, began + seconds)
 
-        end = self._fed(in_order, sink, patience)
+        end = self._fed(walk.in_order, sink, patience)
         if not end.late:
             return sink, end
         flood = Flood(flood_bytes)
-        end = self._fed([*argv, *tail], flood, ahead_bytes=_FAR_AHEAD)
+        end = self._fed(walk.in_any_order, flood, ahead_bytes=_FAR_AHEAD)
         if end.late or end.out_of_memory:
             return sink, end
         sink = fresh()
@@ -96,10 +102,10 @@ class Runs:
             sink.feed(sort(flood.data))
             sink.close()
             return sink, end
-        return sink, self._fed(in_order, sink)
+        return sink, self._fed(walk.in_order, sink)
 
     def _fed(
-        self, argv: list[str], sink: Sink, until: Callable[[], float] | None = None, ahead_bytes: int = _LITTLE_AHEAD
+        self, argv: list[str], sink: Sink, until: Callable[[], float] | None = None, ahead_bytes: int = LITTLE_AHEAD
     ) -> End:
         try:
             return self.run(argv, sink.feed, until=until, ahead_bytes=ahead_bytes)
@@ -116,16 +122,12 @@ class Runs:
         ahead_bytes: int = _FAR_AHEAD,
     ) -> End:
         """Run once, until the deadline unless told otherwise."""
-        return run(
-            self._ground,
-            argv,
-            feed,
-            until=until or (lambda: self._deadline),
-            brake=self._brake,
-            inherit=fds,
-            pieces=pieces,
-            ahead_bytes=ahead_bytes,
-        )
+        with written(pieces) as stdin:
+            child, self._first = self._first, None
+            if child is None:
+                child = start(self._ground, argv, ahead_bytes, stdin, fds)
+            until = until or (lambda: self._deadline)
+            return follow(child, feed, until=until, brake=self._brake, killed=self._killed)
 
     def checked(self, end: End) -> End:
         """Raise what a run's end means for the caller."""
@@ -136,6 +138,8 @@ class Runs:
             raise Problem(Code.TIMEOUT, text)
         if end.out_of_memory:
             raise Problem(Code.IO_ERROR, "ripgrep ran out of memory over a line that is too long; search fewer files.")
+        if not end.messages:
+            return end
         told = _NOTHING_SEARCHED.sub("", _UNREADABLE.sub("", end.messages)).strip()
         if end.code == 2 and told:
             raise Problem(Code.INVALID_ARGS, told.removeprefix("rg: "))
@@ -166,4 +170,4 @@ class Flood:
 
 def unreadable(end: End) -> int:
     """How many files a run could not read."""
-    return len(_UNREADABLE.findall(end.messages))
+    return len(_UNREADABLE.findall(end.messages)) if end.messages else 0

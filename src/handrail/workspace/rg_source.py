@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 
 from handrail.queries import Hit
 
@@ -29,8 +30,9 @@ class Source:
         if not stat.S_ISREG(status.st_mode):
             os.close(fd)
             raise OSError("not a regular file")
-        head = os.pread(fd, _SMALL, 0) if status.st_size <= _SMALL else os.pread(fd, 4, 0)
-        self._bytes: bytes | None = head if status.st_size <= _SMALL else None
+        small = status.st_size <= _SMALL
+        head = os.pread(fd, (status.st_size or _SMALL) if small else 4, 0)
+        self._bytes: bytes | None = head if small else None
         self._shift = 0
         if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
             self._bytes = os.pread(fd, _MAX_DECODED, 0).decode("utf-16", "replace").encode()
@@ -43,6 +45,16 @@ class Source:
     def close(self) -> None:
         """Let the descriptor go."""
         os.close(self._fd)
+
+    def texts(self, numbers: Sequence[int], claimed: list[bytes], max_chars: int) -> list[str] | None:
+        """Give lines as text if all of them stand where they were claimed to and are plain; None: ask for each."""
+        lines = self._lines
+        if lines is None or self._holds_keys or max(numbers) > len(lines) or max(map(len, claimed)) > max_chars:
+            return None
+        if [lines[number - 1] for number in numbers] != claimed:
+            return None
+        together = b"\n".join(claimed)
+        return None if b"\r" in together else together.decode("utf-8", "replace").split("\n")
 
     def hit(self, path: str, line: int, offset: int, column: int, claimed: bytes, max_chars: int) -> Hit | None:
         """Give the line that stands at an offset, or None when it is not the one that was claimed.

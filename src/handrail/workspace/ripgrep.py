@@ -12,22 +12,23 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 from handrail.queries import FileQuery, FilesFound, TextFound, TextQuery
 from handrail.sandbox import landlock
-from handrail.words import Exclusion, Place, PlaceKind
+from handrail.sandbox.domain import Doing, Domain
+from handrail.words import Exclusion, Place, PlaceKind, Root
 from handrail.workspace.access import READ, not_a_file, problem_of
 from handrail.workspace.beneath import FOLDER
 from handrail.workspace.files import WorkspaceFiles
-from handrail.workspace.rg_arguments import of_given, of_names, of_text, of_walk
+from handrail.workspace.rg_arguments import Walk, of_given, of_text, walk_of
 from handrail.workspace.rg_files import Folders, Names, folders_of, ranked, really_there, sorted_names
 from handrail.workspace.rg_output import Keeper, Lines, OneFile, order, sorted_lines
 from handrail.workspace.rg_pieces import Pieces, has_overlong_line
-from handrail.workspace.rg_process import Ground, find_program
-from handrail.workspace.rg_runs import Flood, Runs, unreadable
-from handrail.workspace.threads import Brake
+from handrail.workspace.rg_process import Child, Ground, domain_of, find_program, not_started, reap, start_here
+from handrail.workspace.rg_runs import LITTLE_AHEAD, Flood, Runs, unreadable
+from handrail.workspace.threads import Brake, Ticket, tell
 
 HEAD_START_SECONDS = 0.005
 COUNT_SECONDS = 0.025  # what counting the ignored may take, and what the search itself may have taken before it
@@ -66,9 +67,20 @@ class Ripgrep:
         """Give the searcher of one call."""
         return BoundSearcher(self, tuple(excluded))
 
+    def domain(self, root: Root, program: str) -> Domain | None:
+        """Give the domain that searches of a root are run in, which stays as long as the workspace's threads do."""
+        if not self.confined:
+            return None
+        try:
+            status = os.stat(program)
+        except OSError as error:
+            raise not_started(error, program) from None
+        key = (domain_of, root.path, status.st_dev, status.st_ino)  # a program that was replaced is another one
+        return self.threads.keep(key, lambda: domain_of(self.access.roots.handle(root), program))
+
 
 class BoundSearcher:
-    """A `Searcher` of one call: all its work is done in a thread."""
+    """A `Searcher` of one call: all its work is done in threads."""
 
     __slots__ = ("_excluded", "_ripgrep")
 
@@ -78,68 +90,126 @@ class BoundSearcher:
 
     async def files(self, place: Place, query: FileQuery) -> FilesFound:
         """List files below a place."""
-        return await self._search(place, query.timeout_seconds, lambda search: search.files(query))
+        return await self._search(place, query, lambda search: search.files(query))
 
     async def text(self, place: Place, query: TextQuery) -> TextFound:
         """Search in a file, or in the files below a place."""
-        return await self._search(place, query.timeout_seconds, lambda search: search.text(query))
+        return await self._search(place, query, lambda search: search.text(query))
 
-    async def _search(self, place: Place, seconds: float, work: Callable[[Search], T]) -> T:
+    async def _search(self, place: Place, query: FileQuery | TextQuery, work: Callable[[Search], T]) -> T:
         brake = Brake()
-        search = Search(self._ripgrep, place, self._excluded, seconds, brake)
-        return await self._ripgrep.threads.run(brake, search.do, work)
+        ticket: Ticket[T] = Ticket()
+        search = Search(self._ripgrep, place, self._excluded, query, brake)
+        search.begin()
+        try:
+            self._ripgrep.threads.start(_carry, ticket, search, work)
+        except BaseException:
+            search.give_up()
+            raise
+        return await ticket.result(brake)
+
+
+def _carry(ticket: Ticket[T], search: Search, work: Callable[[Search], T]) -> None:
+    """Search and tell; a result is told before what was killed for it is taken apart, a failure after."""
+    try:
+        result = search.do(work)
+    except BaseException as error:  # noqa: BLE001  # handed to whoever awaits
+        reap(search.killed)
+        tell([(ticket, None, error)])
+    else:
+        tell([(ticket, result, None)])
+        reap(search.killed)
 
 
 class Search:
-    """One search, in its thread."""
-
-    __slots__ = ("_brake", "_excluded", "_folder", "_folders", "_place", "_ripgrep", "_runs", "_seconds")
+    """One search, in its thread; its first run is started by the domain's, so that the two get ready at once."""
 
     _runs: Runs
+    _ground: Ground
     _folders: Folders
 
     def __init__(
-        self, ripgrep: Ripgrep, place: Place, excluded: tuple[Exclusion, ...], seconds: float, brake: Brake
+        self,
+        ripgrep: Ripgrep,
+        place: Place,
+        excluded: tuple[Exclusion, ...],
+        query: FileQuery | TextQuery,
+        brake: Brake,
     ) -> None:
         self._ripgrep = ripgrep
         self._place = place
         self._excluded = excluded
-        self._seconds = seconds
+        self._query = query
+        self._deadline = time.monotonic() + query.timeout_seconds
         self._brake = brake
         self._folder = -1  # the place, or for a file its root
+        self._program = ripgrep.program or find_program()
+        self._domain = ripgrep.domain(place.root, self._program)
+        self._ahead: Doing[Child] | None = None
+        self.killed: list[int] = []  # what was started, stopped and not yet reaped
+
+    def begin(self) -> None:
+        """Have the first run started, where there is a domain for that; what begins so is to be done or given up."""
+        in_order = isinstance(self._query, TextQuery) or (self._query.sort == "path" and not self._query.folders)
+        if self._domain is not None and in_order and self._place.kind is not PlaceKind.FILE:
+            self._ahead = self._domain.do(self._start)
 
     def do(self, work: Callable[[Search], T]) -> T:
         """Open the place, work, and let it go."""
-        ripgrep, place, deadline = self._ripgrep, self._place, time.monotonic() + self._seconds
-        access = ripgrep.access
-        root = access.roots.handle(place.root)
-        is_file = place.kind is PlaceKind.FILE
+        ripgrep, first = self._ripgrep, None
         try:
-            self._folder = os.dup(root) if is_file else access.open(place, FOLDER)
+            ahead, self._ahead = self._ahead, None
+            if ahead is None:
+                self._open()
+            else:
+                first = ahead.result()
+            self._runs = Runs(self._ground, self._deadline, ripgrep.head_start_seconds, self._brake, self.killed, first)
+            try:
+                self._brake.check()
+                return work(self)
+            finally:
+                self._runs.close()
+        finally:
+            if self._folder >= 0:
+                self._folders.close()
+                os.close(self._folder)
+                self._folder = -1
+
+    def give_up(self) -> None:
+        """Stop what has begun."""
+        self._brake.pulled = True
+        with suppress(BaseException):
+            self.do(lambda _search: None)
+        reap(self.killed)
+
+    def _start(self) -> Child:
+        self._open()
+        return start_here(self._ground, self._walk.in_order, LITTLE_AHEAD)
+
+    def _open(self) -> None:
+        access, place = self._ripgrep.access, self._place
+        try:
+            is_file = place.kind is PlaceKind.FILE
+            self._folder = os.dup(access.roots.handle(place.root)) if is_file else access.open(place, FOLDER)
         except OSError as error:
             raise problem_of(error, place, "searched") from None
         self._folders = Folders(self._folder)
-        try:
-            program = ripgrep.program or find_program()
-            ground = Ground(program, root, self._folder, ripgrep.confined, ripgrep.max_memory_bytes)
-            self._runs = Runs(ground, deadline, ripgrep.head_start_seconds, self._brake)
-            return work(self)
-        finally:
-            self._folders.close()
-            os.close(self._folder)
-            self._folder = -1
+        self._ground = Ground(self._program, self._folder, self._domain, self._ripgrep.max_memory_bytes)
+
+    @cached_property
+    def _walk(self) -> Walk:
+        return walk_of(self._place, self._query, self._excluded)
 
     # ── names ────────────────────────────────────────────────────────────────────────────────
 
     def files(self, query: FileQuery) -> FilesFound:
         """List, in the order asked for."""
         began = time.monotonic()
-        argv = [*of_walk(self._place, query, self._excluded), *of_names()]
         if query.sort != "path" or query.folders:
-            return self._all_files(query, argv)
+            return self._all_files(query)
         keeper = self._keeper(query)
         fresh = partial(Names, keeper, limit=query.limit, after=query.after, folders=self._folders)
-        names, _ = self._runs.in_order(argv, (), fresh, sorted_names, MAX_LISTED * 64)
+        names, _ = self._runs.in_order(self._walk, fresh, sorted_names, MAX_LISTED * 64)
         found = names.found
         quick = time.monotonic() - began < self._ripgrep.count_seconds
         count = query.respect_ignore and not names.more and not query.after and len(found) <= _FEW_FOUND and quick
@@ -150,11 +220,11 @@ class Search:
             ignored=self._ignored(query, len(found)) if count else None,
         )
 
-    def _all_files(self, query: FileQuery, argv: list[str]) -> FilesFound:
+    def _all_files(self, query: FileQuery) -> FilesFound:
         everything = Keeper(self._place, self._excluded, None, query.hidden)
         keeper = everything if query.folders else self._keeper(query)
         names = Names(keeper, limit=MAX_LISTED)
-        self._runs.checked(self._runs.run(argv, names.feed))
+        self._runs.checked(self._runs.run(self._walk.in_any_order, names.feed))
         paths = names.found
         if query.folders:
             deep = query.depth or len(paths)
@@ -173,7 +243,7 @@ class Search:
         from dataclasses import replace
 
         freely = replace(query, respect_ignore=False)
-        argv = [*of_walk(self._place, freely, self._excluded), *of_names(), *(["--glob=!.git"] * freely.hidden)]
+        argv = [*walk_of(self._place, freely, self._excluded).argv, *(["--glob=!.git"] * freely.hidden)]
         names = Names(self._keeper(query), limit=MAX_LISTED)
         until = time.monotonic() + self._ripgrep.count_seconds
         end = self._runs.run(argv, names.feed, until=lambda: until)
@@ -188,10 +258,8 @@ class Search:
         if query.mode != "content":
             return self._matching_files(query)
         keeper = self._keeper(query)
-        argv = [*of_text(query, query.mode), *of_walk(self._place, query, self._excluded)]
-        lines, end = self._runs.in_order(
-            argv, ("--", query.pattern), partial(Lines, query, keeper, self._open_file), sorted_lines, _FLOOD_BYTES
-        )
+        fresh = partial(Lines, query, keeper, self._open_file)
+        lines, end = self._runs.in_order(self._walk, fresh, sorted_lines, _FLOOD_BYTES)
         return lines.result(unreadable=unreadable(end), left_out=self._runs.left_out)
 
     def _in_one_file(self, query: TextQuery) -> TextFound:
@@ -223,11 +291,10 @@ class Search:
     def _matching_files(self, query: TextQuery) -> TextFound:
         """Find files by a walk, then let only what a handle leads to decide and be counted."""
         keeper = self._keeper(query)
-        argv = [*of_text(query, "files"), *of_walk(self._place, query, self._excluded)]
         limit = min(query.limit, query.max_files or query.limit)
         after = "" if query.after is None else query.after[0]
         fresh = partial(Names, keeper, limit=limit, after=after)
-        names, _ = self._runs.in_order(argv, ("--", query.pattern), fresh, sorted_names, _FLOOD_BYTES)
+        names, _ = self._runs.in_order(self._walk, fresh, sorted_names, _FLOOD_BYTES)
         counts: list[tuple[str, int]] = []
         for start in range(0, len(names.found), _BATCH):
             counts += self._judged(query, names.found[start : start + _BATCH])

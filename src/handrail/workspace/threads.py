@@ -6,9 +6,19 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 T = TypeVar("T")
+
+
+class Closable(Protocol):
+    """Something that is let go of in the end."""
+
+    def close(self) -> None:
+        """Let it go."""
+
+
+K = TypeVar("K", bound=Closable)
 
 
 class Stopped(Exception):  # a signal, no error
@@ -35,6 +45,14 @@ class Threads:
     def __init__(self, count: int = 32) -> None:
         self._count = count
         self._pool: ThreadPoolExecutor | None = None
+        self._kept: dict[object, Closable] = {}
+
+    def keep(self, key: object, make: Callable[[], K]) -> K:
+        """Give what is kept under a key, made when first asked for; it is closed with the threads. For the loop."""
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = make()
+        return cast("K", found)
 
     def start(self, work: Callable[..., None], *args: Any) -> Future[None]:
         """Hand work to a thread."""
@@ -53,6 +71,9 @@ class Threads:
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown()
+        kept, self._kept = self._kept, {}
+        for thing in kept.values():
+            thing.close()
 
 
 class Ticket(Generic[T]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -13,14 +12,14 @@ from handrail.ports import Limits, Searcher, Workspace
 from handrail.queries import FileQuery, FilesFound
 from handrail.tools.search._globs import read_glob
 from handrail.tools.search._pages import listed
-from handrail.tools.search._shown import call_text, cursor_of, many, prefix_of, read_cursor, shown_path, where
-from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation
+from handrail.tools.search._shown import call_text, cursor_of, many, prefix_of, read_cursor, shown_paths, where
+from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation, noun
 
 HERE = at(".")
 _FEW = 20
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class FoundPaths:
     """Paths as a caller would ask for them, in order."""
 
@@ -68,7 +67,7 @@ async def find_files(
     return _answer(_Search(query, path, pattern, cursor, hidden), found, limits)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class _Search:
     query: FileQuery
     place: Place
@@ -98,7 +97,7 @@ class _Search:
 
 def _answer(search: _Search, found: FilesFound, limits: Limits) -> Answer[FoundPaths]:
     prefix = prefix_of(search.place)
-    page = listed([shown_path(prefix, path) for path in found.paths], limits)
+    page = listed(shown_paths(prefix, found.paths), limits)
     following = None
     if page.shown and (found.more or page.shown < len(found.paths)):
         by_path = search.query.sort == "path"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -24,7 +23,7 @@ from handrail.tools.search._shown import (
     shown_path,
     where,
 )
-from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation
+from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation, noun
 
 _ASKED = ("mode", "literal", "ignore_case", "multiline", "context", "type", "limit", "per_file", "max_files")
 _DEFAULTS = TextQuery("")
@@ -33,7 +32,7 @@ HERE = at(".")
 _LONGEST_SECONDS = 120.0
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Match:
     """One line; `column` says where the shown part of a cut line begins, from 1."""
 
@@ -43,7 +42,7 @@ class Match:
     column: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class MatchingFile:
     """A file and how many of its lines match, where that was asked."""
 
@@ -51,7 +50,7 @@ class MatchingFile:
     count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class Matches:
     """What was found: lines, or files in the other modes."""
 
@@ -110,7 +109,7 @@ async def grep(
     return _lines(search, found, secrets, limits) if mode == "content" else _files(search, found, limits)
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class _Search:
     query: TextQuery
     place: Place
@@ -140,8 +139,10 @@ def _lines(search: _Search, found: TextFound, secrets: Secrets, limits: Limits) 
     rows = [
         Match(name, hit.line, text, hit.column or None) for hit, name, text in zip(hits, names, texts, strict=False)
     ]
-    matches = [row for row, hit in zip(rows, hits, strict=True) if hit.is_match]
-    context = [row for row, hit in zip(rows, hits, strict=True) if not hit.is_match]
+    matches, context = rows, []
+    if search.query.context:
+        matches = [row for row, hit in zip(rows, hits, strict=True) if hit.is_match]
+        context = [row for row, hit in zip(rows, hits, strict=True) if not hit.is_match]
     last = next((hit for hit in reversed(hits) if hit.is_match), None)
     cursor = cursor_of(last.path, last.line) if more and last is not None else None
     result = Matches(matches, context, [], cursor, found.binary, found.unreadable)
