@@ -10,7 +10,7 @@ import pytest
 
 from handrail.errors import Problem
 from handrail.words import Root
-from handrail.workspace import Images, WorkspaceFiles
+from handrail.workspace import Images, WorkspaceFiles, names
 from handrail.workspace.beneath import OpenerName
 
 
@@ -43,6 +43,12 @@ def workspace(folder: Path, *, images: Images | None = None, opener: OpenerName 
     (folder / "ws").mkdir(exist_ok=True)
     root = Root("workspace", str(folder / "ws"), True)
     return WorkspaceFiles([root], images=images, locks_dir=folder / "locks", opener=opener)
+
+
+def without_unnamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in for a file system where a file always has a name."""
+    monkeypatch.setattr(names, "_unnamed", {})
+    monkeypatch.setattr(names, "_try_unnamed", lambda _: False)
 
 
 def leftovers(folder: Path) -> list[str]:

@@ -94,8 +94,9 @@ class Shape:
             parsed = validator.validate_python(args)[0]
         except ValidationError as error:
             parsed, warnings = self._repaired(args, error) if repair else self._refuse(args, error)
-        for name, value in parsed.items():
-            _check_json(name, value)
+        if not _is_json(parsed):
+            for name, value in parsed.items():
+                _check_json(name, value)
         return parsed, warnings
 
     def _repaired(self, args: Mapping[str, Json], error: ValidationError) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -222,6 +223,19 @@ def _fitting(given: str, names: Sequence[str]) -> str | None:
     return given if given in names else next(iter(_aliased(given, names)), None)
 
 
+def _is_json(args: dict[str, Any]) -> bool:
+    """Whether arguments can be journaled and digested, all in one look."""
+    try:
+        for value in args.values():
+            kind = value.__class__
+            if (kind is str and not value.isascii()) or kind in (float, dict, list):
+                strict_json.check(value)
+        orjson.dumps(args, option=orjson.OPT_NON_STR_KEYS)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
 def _check_json(name: str, value: Any) -> None:
     """Refuse what could not be journaled or digested as JSON."""
     try:
@@ -307,18 +321,25 @@ def _told(error: Any, whole: str = "arguments") -> dict[str, str]:
     field = ".".join(str(part) for part in error["loc"]) or whole
     kind, got = error["type"], error.get("input")
     if kind in {"unexpected_keyword_argument", "extra_forbidden"}:
-        return {"field": field, "expected": "no such argument", "got": _short(got)}
+        return {"field": field, "expected": "no such argument", "got": short(got)}
     if kind in {"missing", "missing_argument", "missing_keyword_only_argument"}:
         return {"field": field, "expected": "it is required", "got": "nothing"}
     text = error["msg"].removeprefix("Input should be ")
     if kind == "dataclass_type":
         text = "an object"
-    return {"field": field, "expected": f"expected {text}", "got": f"{_short(got)} ({type(got).__name__})"}
+    return {"field": field, "expected": f"expected {text}", "got": f"{short(got)} ({type(got).__name__})"}
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def short(value: Any) -> str:
+    """A value as a message shows it; a long one is never cut, as half a secret is not recognised any more."""
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # nested without end, or a number of thousands of digits
+        text = ""
+    if 0 < len(text) <= 80:
+        return text
+    sized = isinstance(value, (str, bytes, list, tuple, dict))
+    return f"a {type(value).__name__} of length {len(value)}" if sized else f"a long {type(value).__name__}"
 
 
 def _mend(

@@ -108,7 +108,9 @@ def compose(options: Options) -> Composed:
     """Open a run: settings, folder, journal, then all that works on them."""
     ground = _ground(options)
     try:
-        return _composed(ground)
+        composed = _composed(ground)
+        composed.programs.mend()
+        return composed
     except BaseException:
         ground.journal.abandon()
         raise
@@ -279,11 +281,14 @@ def _approver(ground: Ground, ledger: SqliteLedger) -> ports.Approver:
         if getattr(given, "ledger", ledger) is None:
             given.ledger = ledger  # type: ignore[attr-defined]  # shipped fakes answer on record, as people do
         return given
-    if ground.settings.mode is Mode.HEADLESS:
+    terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    # A command in a script is waited for itself: it waits for a person elsewhere only where that was asked for.
+    hurried = ground.options.caller == "cli" and not ground.loaded.where("approvals.wait_seconds")
+    if ground.settings.mode is Mode.HEADLESS or (hurried and not terminal):
         from handrail.approvals.none import NoApprover
 
         return NoApprover()
-    if sys.stdin.isatty() and sys.stderr.isatty():
+    if terminal:
         from handrail.approvals.terminal import TerminalApprover
 
         return TerminalApprover(ledger, clock)
@@ -300,6 +305,7 @@ def _shared(ground: Ground, spill: FileSpill) -> Mapping[str, Any]:
         "Clock": ground.clock,
         "Spill": spill,
         "Archive": RunArchive(ground.folder.path.parent),
+        "Roots": ports.Roots(ground.roots),
         "Limits": ports.Limits(
             settings.max_output_lines, settings.max_output_bytes, max_read_bytes=settings.max_read_bytes
         ),

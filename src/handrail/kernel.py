@@ -94,8 +94,8 @@ class Kernel:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self._journal, self._files, self._clock = parts.journal, parts.files, parts.clock
-        self._limits, self._finisher, self._catalog = parts.limits, parts.finisher, parts.catalog
-        self._skills = parts.skills
+        self._limits, self._finisher, self._resolve = parts.limits, parts.finisher, parts.files.resolve
+        self._skills, self._caller, self._monotonic = parts.skills, parts.caller, parts.clock.monotonic
         self._active: dict[str, Step] = {}
         self._reader = Reader(parts.catalog, repair=parts.repair)
         self._desks = Desks(parts, self.judge, self.review)
@@ -105,7 +105,7 @@ class Kernel:
 
     async def call(self, call: Call) -> Outcome:
         """Carry one call through every gate; raises only Misuse and CancelledError."""
-        step = Step(call, call.id or str(uuid7()), self._clock.monotonic())
+        step = Step(call, call.id or str(uuid7()), self._monotonic())
         if call.id:
             self._claim(step)
         self._active[step.id] = step
@@ -113,7 +113,7 @@ class Kernel:
             tool = self.prepare(step)
             if call.idempotency_key is not None and (stored := await self._stored(step)) is not None:
                 return stored
-            self._limits.admit(tool.name, (tool.name, step.args_json), step.began)
+            self._limits.admit(tool.name, step.key, step.began)
             step.admitted = True
             if self._judge(step) is not Decision.ALLOW:
                 await self._approving.ask(step)
@@ -143,7 +143,7 @@ class Kernel:
         """Find the tool, check the arguments, state and resolve the touches."""
         question = step.question = self._reader.read(step.call)
         step.tool, step.args, step.args_json = question.tool, question.args, question.args_json
-        step.warnings = question.warnings
+        step.key, step.warnings = question.key, question.warnings
         step.touches = self._resolved(step, question.touches)
         return question.tool
 
@@ -237,12 +237,15 @@ class Kernel:
     def _placed(self, step: Step, touch: Touch) -> Touch:
         """Fill in the canonical place; what lies outside stays without one, and policy denies it."""
         try:
-            place = self._files.resolve(touch.target, follow=touch.follow)
+            place = self._resolve(touch.target, follow=touch.follow)
         except Problem as problem:
             if problem.code is not Code.PATH_OUTSIDE_ROOTS:
                 raise
             step.outside = problem
             return touch
+        judged = step.question.judged if step.question is not None else None
+        if judged is not None and len(judged.touches) == 1 and judged.touches[0].place is place:
+            return judged.touches[0]
         deep, below = touch.deep and place.kind is PlaceKind.DIRECTORY, None
         if deep and touch.kind is not TouchKind.FS_READ:
             below = self._files.below(place)
@@ -252,15 +255,16 @@ class Kernel:
         """Decide; an equal read-only call on the same places is decided as the last time."""
         question, touches, call = step.question, step.touches, step.call
         assert question is not None
-        step.changing = question.tool.changing and _changes(question.tool, touches)
-        judged, active = question.judged, self._skills.active
-        plain = call.skill is None and call.permissions is None and call.caller == self.parts.caller
-        known = judged is not None and judged.skill is active and plain and not step.changing
-        if judged is None or not known or not _same_places(judged.touches, touches):
+        tool, judged, active = question.tool, question.judged, self._skills.active
+        step.changing = changing = tool.changing and _changes(tool, touches)
+        plain = not changing and call.skill is None and call.permissions is None and call.caller == self._caller
+        if plain and judged is not None and judged.skill is active and _same_places(judged.touches, touches):
+            judged.touches = touches
+        else:
             verdict = decide(touches, self.world(step))
             rules = tuple(dict.fromkeys([finding.rule for finding in verdict.findings]))
             judged = Judged(touches, verdict, verdict.decision.word, rules, skill=active)
-            if plain and not step.changing:
+            if plain:
                 question.judged = judged
         step.verdict, step.judged = judged.verdict, judged
         return judged.verdict.decision
@@ -279,8 +283,10 @@ class Kernel:
 
     async def _queue(self, step: Step, tool: Tool) -> Outcome:
         """Wait for a slot and for other calls on the same files, then act; nested calls pass their parent's."""
-        above = _held_above(self._active, step)
-        touches = [touch for touch in step.touches if touch.place is not None and touch.place.absolute not in above]
+        touches: Sequence[Touch] = step.touches
+        if step.call.parent is not None:
+            above = _held_above(self._active, step)
+            touches = [touch for touch in touches if touch.place is not None and touch.place.absolute not in above]
         slot = self._slots.get(tool.name) if step.call.parent is None else None
         if slot is not None:
             step.waited = step.waited or slot.locked()
@@ -305,7 +311,9 @@ class Kernel:
         self._writer.start(step)
         if step.changing:
             # Durable before the tool acts, so nothing runs unrecorded.
-            await self._journal.durable()
+            alone = await self._journal.durable()
+            if step.files is not None:
+                step.files.alone = alone
         work = tool.function(**inputs)
         try:
             awaited = work.send(None)
@@ -314,7 +322,7 @@ class Kernel:
         else:
             self._journal.flush()
             result = await self._rest(step, tool, Rest(work, awaited))
-        outcome = self._finisher.finished(step, result, self._clock.monotonic())
+        outcome = self._finisher.finished(step, result, self._monotonic())
         self._writer.end("tool.completed", step, outcome, "done" if step.changing else "none")
         return outcome
 
@@ -348,12 +356,12 @@ class Kernel:
 
     def _fail(self, step: Step, problem: Problem) -> Outcome:
         """Make the one failed outcome of a call, and write it down."""
-        outcome = self._finisher.failed(step, problem, self._clock.monotonic())
+        outcome = self._finisher.failed(step, problem, self._monotonic())
         try:
             self._writer.end("tool.failed", step, outcome, effect_of(step))
         except Problem as unwritten:
             if problem.code is not Code.JOURNAL_UNAVAILABLE and not step.started:
-                return self._finisher.failed(step, unwritten, self._clock.monotonic())
+                return self._finisher.failed(step, unwritten, self._monotonic())
             outcome = replace(outcome, warnings=(*outcome.warnings, f"the end is not on record: {unwritten.message}"))
         return outcome
 
@@ -366,7 +374,7 @@ def _changes(tool: Tool, touches: Sequence[Touch]) -> bool:
 def _same_places(first: Sequence[Touch], now: Sequence[Touch]) -> bool:
     """Whether two resolutions of the same touches found the same places; sizes and dates do not matter for reading."""
     if len(first) == 1:
-        return _same_place(first[0].place, now[0].place)
+        return first[0] is now[0] or _same_place(first[0].place, now[0].place)
     return all(_same_place(one.place, other.place) for one, other in zip(first, now, strict=True))
 
 

@@ -25,7 +25,7 @@ class Bounds:
 class Usage:
     """What a run has used, against its budgets."""
 
-    __slots__ = ("_bounded", "_bounds", "used")
+    __slots__ = ("_bounds", "bounded", "used")
 
     def __init__(self, budgets: Mapping[str, float], used: Mapping[str, float] | None = None) -> None:
         unknown = set(budgets) - set(COUNTED)
@@ -33,12 +33,12 @@ class Usage:
             raise ValueError(f"no such budget: {', '.join(sorted(unknown))}")
         self._bounds = {name: bound for name, bound in budgets.items() if bound > 0}
         # That of prompts counts only where a person would be asked.
-        self._bounded = tuple((name, bound) for name, bound in self._bounds.items() if name != "prompts")
+        self.bounded = tuple((name, bound) for name, bound in self._bounds.items() if name != "prompts")
         self.used: dict[str, float] = dict.fromkeys(COUNTED, 0) | dict(used or {})
 
     def check(self) -> None:
         """Refuse when a budget is used up."""
-        for name, bound in self._bounded:
+        for name, bound in self.bounded:
             if self.used[name] >= bound:
                 raise self._used_up(name, bound)
 
@@ -167,7 +167,8 @@ class Limits:
     def admit(self, tool: str, key: object, now: float) -> None:
         """Count an attempt; Problem BUDGET_EXHAUSTED, RATE_LIMITED or CIRCUIT_OPEN when it may not go."""
         usage = self.usage
-        usage.check()
+        if usage.bounded:
+            usage.check()
         usage.used["calls"] += 1
         self.repeats.check(key)
         if self._rates and (rate := self._rates.get(tool)) is not None and (wait := rate.take(now)):

@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from handrail import dialects, ports, undoing
+from handrail.arguments import short
 from handrail.catalog import Tool
 from handrail.compose import Composed, compose
 from handrail.errors import Misuse, Problem
@@ -16,8 +17,14 @@ from handrail.gates.step import Step
 from handrail.kernel import Kernel
 from handrail.policy import World, decide
 from handrail.policy.enablement import enabled
+from handrail.strict_json import is_text
 from handrail.words import Call, Json, Outcome, Touch, Verdict, noun
 from handrail.worlds import Options
+
+if TYPE_CHECKING:
+    from handrail.dialects._dialect import Steps
+
+_NOT_GIVEN = (None,) * 6  # of what a call may be given besides its tool and arguments
 
 
 @noun
@@ -128,8 +135,17 @@ class Runtime:
         if composed is None:
             raise Misuse("the runtime is not open")
         spoken = dialect or self.dialect
-        if spoken != "native" and permissions is not None:
-            permissions = dialects.get(spoken).permissions(permissions)
+        if name.__class__ is not str or not (name.isascii() or is_text(name)):
+            name = short(name)  # what names no tool, as it can be told and written down
+        texts = (version, call_id, idempotency_key, trace_id, skill, approval)
+        if texts != _NOT_GIVEN or permissions is not None:
+            permissions = _checked(texts, permissions)
+        if spoken != "native":
+            if permissions is not None:
+                permissions = dialects.get(spoken).permissions(permissions)
+            steps = dialects.get(spoken).steps(name, args, repair=composed.kernel.parts.repair)
+            if steps is not None:
+                return await self._stepped(steps, trace_id=trace_id, skill=skill, permissions=permissions)
         call = Call(
             name,
             {} if args is None else args,
@@ -147,6 +163,16 @@ class Runtime:
         if composed.journal.wants_checkpoint():
             composed.checkpoint()
         return outcome
+
+    async def _stepped(self, steps: Steps, **how: Any) -> Outcome:
+        """Make the calls that one call of a dialect stands for, each through every gate."""
+        try:
+            tool, args = next(steps)
+            while True:
+                tool, args = steps.send(await self.call(tool, args, dialect="native", **how))
+        except StopIteration as done:
+            whole: Outcome = done.value
+            return whole
 
     def explain(self, name: str, args: Mapping[str, Json] | None = None, **how: Any) -> Verdict:
         """Tell how a call would be judged, and run nothing; Problem for what is no call at all."""
@@ -232,3 +258,12 @@ class Runtime:
     def _enabled(self, tool: Tool) -> bool:
         world = self.parts.world(tool)
         return enabled(world.tool, world.enable, world.disable)
+
+
+def _checked(texts: Iterable[str | None], permissions: Iterable[str] | None) -> frozenset[str] | None:
+    """Refuse, as misuse, what cannot be written down; gives the permissions."""
+    kinds = None if permissions is None else tuple(permissions)
+    for text in (*(text for text in texts if text is not None), *(kinds or ())):
+        if not is_text(text):
+            raise Misuse(f"version, ids, key, skill, permissions and approval are texts; {short(text)} is none")
+    return None if kinds is None else frozenset(kinds)

@@ -76,10 +76,7 @@ class Decision(IntEnum):
     ASK = 1
     DENY = 2
 
-    @property
-    def word(self) -> str:
-        """Name it as settings and journals do."""
-        return self.name.lower()
+    word: str  # as settings and journals name it
 
 
 class Risk(StrEnum):
@@ -98,10 +95,11 @@ class Scope(IntEnum):
     RUN = 2
     SESSION = 3
 
-    @property
-    def word(self) -> str:
-        """Name it as settings and journals do."""
-        return self.name.lower()
+    word: str  # as settings and journals name it
+
+
+for _item in (*Decision, *Scope):  # a property would look the name up each time
+    _item.word = _item.name.lower()
 
 
 class Mode(StrEnum):
@@ -174,7 +172,8 @@ class Place:
     @property
     def shown(self) -> str:
         """The path as a caller would ask for it."""
-        return self.root.shown(self.path)
+        root, path = self.root, self.path
+        return path if path and root.name == "workspace" else root.shown(path)
 
     @property
     def absolute(self) -> str:

@@ -73,7 +73,7 @@ class Worlds:
                 *_note_rules(settings),
             ),
             enable=settings.enabled,
-            disable=frozenset({*settings.tools.disable, *_hidden(settings)}),
+            disable=disabled(settings),
             protected=settings.workspace.protected,
             own_paths=_own_paths(ground),
             settings_files=tuple(os.path.realpath(file.path) for file in loaded.files),
@@ -126,8 +126,13 @@ def _command_rules(settings: Settings, loaded: Loaded) -> Iterator[Rule]:
             yield Rule(effect, f"{name}.{number}", touch="proc.exec", target=target, why=why, where=where)
 
 
+def disabled(settings: Settings) -> frozenset[str]:
+    """The tools and toolsets that settings take away: not even listed."""
+    return frozenset({*settings.tools.disable, *_hidden(settings)})
+
+
 def _hidden(settings: Settings) -> tuple[str, ...]:
-    """The tools that other settings than `tools.disable` take away: not even listed."""
+    """The tools that other settings than `tools.disable` take away."""
     if not settings.memory.enabled:
         return ("recall_memory", "write_memory", "update_memory")
     return ("write_memory", "update_memory") if settings.memory.write_mode == "disabled" else ()

@@ -145,6 +145,8 @@ ATTACKED: dict[str, dict[str, Any]] = {
     "list_dir.path": {"depth": 3, "hidden": True},
     "list_dir.ignore": {"depth": 10, "hidden": True},
     "list_dir.cursor": {"depth": 10, "hidden": True},
+    "read_media.path": {},
+    "list_roots.path": {},
     "stat_path.path": {},
     "hash_file.path": {},
     "find_files.path": {"pattern": "**", "hidden": True, "respect_ignore": False},

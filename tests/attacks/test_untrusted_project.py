@@ -137,6 +137,7 @@ WIDER = {
     "memory.timeout_seconds": ("", "[memory]\ntimeout_seconds = 11", 2, "raises 10 to 11"),
     "search.index": ("search.index = false", "[search]\nindex = true", 2, "loosens false to true"),
     "search.max_file_bytes": ("", "[search]\nmax_file_bytes = 1048577", 2, "raises 1048576 to 1048577"),
+    "search.vectors": ("", '[search]\nvectors = "on"', 2, "loosens auto to on"),
     "search.max_files": ("", "[search]\nmax_files = 100001", 2, "raises 100000 to 100001"),
     "lints": ("", '[lints]\nfoo = { command = ["x"] }', 1, "is for a trusted file to set"),
     "mcp.trust_client_approval": ("", "[mcp]\ntrust_client_approval = true", 2, "loosens false to true"),

@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -70,21 +70,24 @@ async def test_nothing_is_replaced_or_deleted_before_its_pre_image_is_kept(tmp_p
         await files.close()
 
 
-@pytest.mark.parametrize("count", [1, 2, 20])
+@pytest.mark.parametrize(("count", "dirty"), [(1, 0), (2, 0), (20, 0), (20, 1 << 40), (50, 1 << 40)])
 async def test_data_is_durable_before_it_has_a_name_and_the_name_before_the_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, dirty: int
 ) -> None:
-    """Alone and in a group: sync the file, give it its name, sync the folder, answer."""
+    """Alone and in a group, with all files at once or each by itself: sync, give it its name, sync the folder."""
     steps: list[str] = []
-    fsync, put_new = os.fsync, names.put_new
+    fsync = os.fsync
 
     def noted_fsync(fd: int) -> None:
         fsync(fd)
         steps.append("folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
 
-    def noted_put(*args: object) -> None:
-        put_new(*args)  # type: ignore[arg-type]
-        steps.append("name")
+    def noted_name(real: Callable[..., None]) -> Callable[..., None]:
+        def named(*args: object) -> None:
+            real(*args)
+            steps.append("name")
+
+        return named
 
     class NotedSystem:
         """The one call that syncs a whole file system."""
@@ -98,9 +101,10 @@ async def test_data_is_durable_before_it_has_a_name_and_the_name_before_the_answ
     files = workspace(tmp_path)
     call = files.bind("c", ())
     monkeypatch.setattr(os, "fsync", noted_fsync)
-    monkeypatch.setattr(names, "put_new", noted_put)
+    for way in ("name_unnamed", "put_new"):  # the file system decides
+        monkeypatch.setattr(names, way, noted_name(getattr(names, way)))
     monkeypatch.setattr(group, "_libc", NotedSystem())
-    monkeypatch.setattr(group, "_dirty_bytes", lambda: 0)
+    monkeypatch.setattr(group, "_dirty_bytes", lambda: dirty)
     try:
         places = [files.resolve(f"f{number}") for number in range(count)]
         writings = [writing_of(call, place) for place in places]
@@ -120,7 +124,7 @@ async def test_a_write_cancelled_before_its_effect_leaves_nothing(
 ) -> None:
     """Neither file nor folder nor temporary file nor record."""
     loop, reached, go = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
-    held_up(monkeypatch, "fresh", loop, reached, go)
+    held_up(monkeypatch, "open_unnamed", loop, reached, go)
     task = asyncio.create_task(call.write(files.resolve("new/folder/f"), b"x", expected_sha256=None))
     await reached.wait()
     task.cancel()
@@ -134,7 +138,8 @@ async def test_a_write_cancelled_after_its_effect_is_on_record(
 ) -> None:
     """From the rename on it completes, and the call knows what it did."""
     loop, reached, go = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
-    held_up(monkeypatch, "put_new", loop, reached, go)
+    for way in ("name_unnamed", "put_new"):  # the file system decides
+        held_up(monkeypatch, way, loop, reached, go)
     task = asyncio.create_task(call.write(files.resolve("f"), b"x", expected_sha256=None))
     await reached.wait()
     task.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +14,7 @@ from handrail.errors import Code
 from handrail.words import Change, Root
 from handrail.workspace import WorkspaceFiles, beneath, names, standing
 from handrail.workspace.bound import BoundFiles
-from workspaces import KeptImages, in_place, leftovers, refused, replaced, sha, workspace
+from workspaces import KeptImages, in_place, leftovers, refused, replaced, sha, without_unnamed, workspace
 
 
 @pytest.fixture
@@ -22,14 +23,18 @@ def images() -> KeptImages:
     return KeptImages()
 
 
-@pytest.fixture(params=["openat2", "walk", "no-exchange"])
+@pytest.fixture(params=["openat2", "walk", "no-exchange", "named", "in place"])
 async def files(
     tmp_path: Path, images: KeptImages, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[WorkspaceFiles]:
-    """A workspace, with each way to open, and on a system that can neither exchange nor rename without replacing."""
+    """A workspace, with each way to open, on a system that can neither exchange nor rename without
+    replacing, where no file can be without a name, and with a disk that is waited for in place."""
     if request.param == "no-exchange":
         monkeypatch.setattr(beneath, "_renameat2", beneath._missing_renameat2)
+    if request.param in ("no-exchange", "named"):
+        without_unnamed(monkeypatch)
     made = workspace(tmp_path, images=images, opener="walk" if request.param == "walk" else "auto")
+    made._shared[2]._pace.quick = request.param == "in place"
     yield made
     await made.close()
 
@@ -42,8 +47,10 @@ def ws(tmp_path: Path, files: WorkspaceFiles) -> Path:
 
 @pytest.fixture
 def call(files: WorkspaceFiles) -> BoundFiles:
-    """The workspace of one call."""
-    return files.bind("call-1", ())
+    """The workspace of one call, which nobody else waits with."""
+    bound = files.bind("call-1", ())
+    bound.alone = True
+    return bound
 
 
 async def test_a_new_file_is_made_with_its_folders(files: WorkspaceFiles, call: BoundFiles, ws: Path) -> None:
@@ -207,9 +214,49 @@ async def test_a_file_made_by_another_in_the_last_moment_is_kept(
     files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new file takes no name that something has by then."""
-    once(monkeypatch, "put_new", lambda: in_place(ws / "f"))
+    for step in ("put_new", "name_unnamed"):
+        once(monkeypatch, step, lambda: in_place(ws / "f"))
     problem = await refused(call.write(files.resolve("f"), b"ours", expected_sha256=None))
     assert (problem.code, leftovers(ws), (ws / "f").read_bytes()) == (Code.STALE_FILE, [], b"theirs")
+
+
+async def test_a_file_system_without_unnamed_files_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then new files are written under a temporary name there, and nothing of it stays."""
+    asked: list[str] = []
+    real = os.open
+
+    def refusing(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            asked.append(path)
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(names, "_unnamed", {})
+    monkeypatch.setattr(os, "open", refusing)
+    files, ws = workspace(tmp_path), tmp_path / "ws"
+    call = files.bind("c", ())
+    for name in ("a", "b"):
+        await call.write(files.resolve(name), name.encode(), expected_sha256=None)
+    await files.close()
+    assert ({path.name: path.read_bytes() for path in ws.iterdir()}, asked) == ({"a": b"a", "b": b"b"}, ["."])
+
+
+async def test_where_a_file_cannot_be_named_later_it_has_a_temporary_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container without `/proc`, or that forbids the link, can open a file without a name and do nothing with it."""
+
+    def forbidden(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(names, "_unnamed", {})
+    monkeypatch.setattr(os, "link", forbidden)
+    files, ws = workspace(tmp_path), tmp_path / "ws"
+    await files.bind("c", ()).write(files.resolve("a"), b"a", expected_sha256=None)
+    await files.close()
+    assert {path.name: path.read_bytes() for path in ws.iterdir()} == {"a": b"a"}
 
 
 async def test_a_third_version_is_never_thrown_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

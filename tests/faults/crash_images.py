@@ -176,6 +176,11 @@ class Recorder:
                 number = self._numbers[found.st_dev, found.st_ino] = next(self._next)
                 self.add(lambda inode: Name(inode, None, place.name, number, folder), parent)
 
+    def unnamed(self, found: os.stat_result) -> None:
+        """Record that there is something new that has no name."""
+        with self._lock:
+            self._numbers[found.st_dev, found.st_ino] = next(self._next)
+
     def number(self, found: os.stat_result) -> Inode | None:
         """Our number for what the system calls so."""
         return self._numbers.get((found.st_dev, found.st_ino))
@@ -312,7 +317,9 @@ def _open(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
         place = _place(path, dir_fd)
         fresh = bool(flags & os.O_CREAT) and not place.exists()
         handle: int = real(path, flags, mode, dir_fd=dir_fd)
-        if fresh:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            recorder.unnamed(os.fstat(handle))
+        elif fresh:
             recorder.name(place)
         elif flags & os.O_TRUNC:
             recorder.add(lambda inode: Truncate(inode, 0), os.fstat(handle))
@@ -377,6 +384,18 @@ def _rename(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def _link(recorder: Recorder, real: Callable[..., Any]) -> Callable[..., Any]:
+    """Give what is open and has no name one."""
+
+    def wrapped(source: str, target: Any, *, dst_dir_fd: int | None = None) -> None:
+        place = _place(target, dst_dir_fd)
+        named = recorder.number(os.stat(source))
+        real(source, target, dst_dir_fd=dst_dir_fd)
+        recorder.add(lambda inode: Name(inode, None, place.name, named), place.parent.stat())
+
+    return wrapped
+
+
 def _renameat2(recorder: Recorder, real: Callable[..., int]) -> Callable[..., int]:
     """Rename without replacing, or exchange two names: what a workspace does by system call."""
 
@@ -418,6 +437,7 @@ _WRAPPERS: dict[str, Wrapper] = {
     "fdatasync": _sync,
     "rename": _rename,
     "replace": _rename,
+    "link": _link,
     "unlink": _unlink,
     "remove": _unlink,
 }

@@ -19,6 +19,7 @@ from handrail.store.state import fold
 from handrail.words import Root
 from handrail.workspace.files import WorkspaceFiles
 from journaling import Clock, write_half_then_fail
+from workspaces import without_unnamed
 
 SKIP = frozenset({"lock"})
 TEXT = "x" * 700  # more than a sector
@@ -242,7 +243,14 @@ def workspace_writer(path: Path, data: bytes) -> None:
     asyncio.run(write())
 
 
-WRITERS: dict[str, Writer] = {"store": store_writer, "workspace": workspace_writer}
+def named_writer(path: Path, data: bytes) -> None:
+    """The same where a file cannot be without a name."""
+    with pytest.MonkeyPatch.context() as patch:
+        without_unnamed(patch)
+        workspace_writer(path, data)
+
+
+WRITERS: dict[str, Writer] = {"store": store_writer, "workspace": workspace_writer, "named": named_writer}
 
 
 def replaced(root: Path, write: Writer, ignore: frozenset[str] = frozenset()) -> Recorder:
@@ -312,6 +320,12 @@ def test_a_new_file_is_there_whole_or_not_at_all(tmp_path: Path, place: Path, na
         return "" if found == NEW or (found is None and not image.told) else "lost or in half"
 
     assert broken(recorder, place, check)[1] == []
+    with Recorder(root, ignore=frozenset({"file"})) as hasty:
+        WRITERS[name](root / "other", NEW)
+    assert any(
+        (found := (image.folders[image.root]).get("other")) is not None and image.files.get(found) != NEW
+        for image in hasty.images()
+    )
     bare = replaced(tmp_path / "bare", partial(careless, in_place=True))
     assert broken(bare, place, check_file)[1] != []
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from faults._small_disk import fill, mount, small_disk_of
 from handrail.errors import Code, Problem, RunFault
 from handrail.store import reader
 from handrail.store.images import Images
@@ -28,33 +29,8 @@ SIZE = 1 << 20
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte of its own."""
-    place = tmp_path / "small"
-    place.mkdir()
-    _mount(place, "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
-
-
-def _mount(place: Path, *options: str) -> None:
-    try:
-        done = subprocess.run(["mount", *options, str(place)], capture_output=True, text=True, check=False)
-    except OSError as error:
-        pytest.skip(f"mount cannot be run here: {error}")
-    if done.returncode:
-        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
-
-
-def fill(place: Path) -> Path:
-    """Take all the room there is, and give the file that holds it."""
-    filler = place / "filler"
-    with filler.open("wb", buffering=0) as file:
-        for size in (1 << 16, 1 << 10, 1):
-            try:
-                while True:
-                    file.write(b"\0" * size)
-            except OSError:
-                continue
-    return filler
+    with small_disk_of(SIZE, tmp_path) as place:
+        yield place
 
 
 def refused(work: Callable[[], object]) -> Problem:
@@ -170,13 +146,13 @@ async def test_a_read_only_disk_is_told_and_can_still_be_read(small_disk: Path) 
     journal = open_run(small_disk / "run")
     append_and_flush(journal, 100)
     await journal.close()
-    _mount(small_disk, "-o", "remount,ro")
+    mount(small_disk, "-o", "remount,ro")
     with pytest.raises(RunFault) as caught:
         open_run(small_disk / "run")
     assert (caught.value.code, caught.value.details) == (Code.JOURNAL_UNAVAILABLE, {"errno": errno.EROFS})
     assert "writable" in str(caught.value)
     assert reader.verify(small_disk / "run").events == 1
-    _mount(small_disk, "-o", "remount,rw")
+    mount(small_disk, "-o", "remount,rw")
     journal = open_run(small_disk / "run")
     append_and_flush(journal, 100)
     await journal.close()

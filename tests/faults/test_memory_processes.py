@@ -95,6 +95,24 @@ async def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path)
     assert path.read_bytes() == b"not a database, but something of value" * 100
 
 
+@pytest.mark.parametrize(
+    ("column", "value"), [("tags", "no json"), ("tags", "5"), ("updated", "yesterday"), ("created", b"\xff")]
+)
+async def test_a_note_that_another_program_damaged_is_told(tmp_path: Path, column: str, value: object) -> None:
+    """SQLite takes any value in any column."""
+    memory = SqliteMemory({"user": tmp_path / "notes.db"})
+    await memory.add(Note("a", "x", scope="user"))
+    await memory.close()
+    with sqlite3.connect(tmp_path / "notes.db") as db:
+        db.execute(f"UPDATE notes SET {column} = ?", (value,))
+    db.close()
+    with pytest.raises(Problem) as caught:
+        await memory.search("", None, 10)
+    await memory.close()
+    assert caught.value.code is Code.IO_ERROR
+    assert "the note 'a' is damaged" in caught.value.message
+
+
 async def test_a_link_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
     """What it points to stays as it is."""
     (tmp_path / "target").write_bytes(b"")

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from faults._small_disk import fill, mount, small_disk_of
 from handrail import Outcome, Runtime
 from handrail.errors import RunFault
 from handrail.store.reader import events, verify
@@ -27,34 +28,8 @@ TOLD = {"JOURNAL_UNAVAILABLE", "IO_ERROR"}
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of four megabytes of its own."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mount(place, "-t", "tmpfs", "-o", "size=4m", "tmpfs")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
-
-
-def mount(place: Path, *options: str) -> None:
-    """Mount, or skip where that is not allowed."""
-    try:
-        done = subprocess.run(["mount", *options, str(place)], capture_output=True, text=True, check=False)
-    except OSError as error:
-        pytest.skip(f"mount cannot be run here: {error}")
-    if done.returncode:
-        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
-
-
-def fill(place: Path) -> Path:
-    """Take all the room there is."""
-    filler = place / "filler.bin"
-    with filler.open("wb", buffering=0) as file:
-        for size in (1 << 16, 1 << 10, 1):
-            try:
-                while True:
-                    file.write(b"\0" * size)
-            except OSError:
-                continue
-    return filler
+    with small_disk_of(4 << 20, tmp_path) as place:
+        yield place
 
 
 async def told(runtime: Runtime, name: str, args: dict[str, Any]) -> Outcome:
@@ -172,7 +147,8 @@ async def without_descriptors(work: str) -> dict[str, Any]:
 def test_without_descriptors_calls_fail_clearly_and_work_again(work: Path) -> None:
     """IO_ERROR or JOURNAL_UNAVAILABLE each, nothing changed; with descriptors all of them work."""
     (work / "a.txt").write_text("a")
-    done = subprocess.run([sys.executable, __file__, str(work)], capture_output=True, text=True, check=False)
+    here = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run([sys.executable, __file__, str(work)], capture_output=True, text=True, check=False, env=here)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     assert set(found["codes"]) <= TOLD

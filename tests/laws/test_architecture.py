@@ -24,6 +24,7 @@ LAYERS = {
     "output": 1,
     "arguments": 1,
     "limits": 1,
+    "pace": 1,
     "versions": 1,
     "dialects": 1,
     "queries": 1,

@@ -137,11 +137,11 @@ def test_what_is_no_object_is_refused(args: Any) -> None:
     assert [name for name, *_ in fields(refused(args))] == ["arguments"]
 
 
-def test_every_fault_is_named_at_once_and_long_values_are_cut() -> None:
+def test_every_fault_is_named_at_once_and_long_values_by_their_length() -> None:
     """A model can mend all of it in one more call."""
     problem = refused({"limit": "x" * 200, "mode": "z"})
     assert [name for name, *_ in fields(problem)] == ["path", "limit", "mode"]
-    assert fields(problem)[1][2] == f"'{'x' * 76}... (str)"
+    assert fields(problem)[1][2] == "a str of length 200 (str)"
     assert problem.message.startswith(
         "The arguments do not fit: `path`: it is required, got nothing; `limit`: expected"
     )

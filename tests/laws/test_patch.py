@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from handrail.errors import Code, Problem
 from handrail.ports import Limits
-from handrail.tools.fs._diff import changed_blocks, diff_texts
+from handrail.tools.fs._diff import changed_blocks, diff_compared, diff_texts
 from handrail.tools.fs._hunks import Patched, apply_hunks
 from handrail.tools.fs._patch import FilePatch, Hunk, parse_patch
 from handrail.tools.fs._text import body_of, ending_of, lines_of
@@ -26,6 +26,9 @@ WIDE = Limits(max_output_lines=100_000, max_output_bytes=10_000_000, max_line_ch
 
 class Open:
     """Hides nothing."""
+
+    def quiet(self, data: bytes) -> bool:
+        return True
 
     def text(self, text: str) -> str:
         return text
@@ -105,6 +108,20 @@ def test_changed_blocks_lead_from_one_text_to_the_other(one: list[int], other: l
         made += old[at:a] + new[c:d]
         at = b
     assert made + old[at:] == new
+
+
+@given(
+    st.lists(st.sampled_from(["a", "", "längst", "x" * 60, "x" * 120, "***", "\r"]), max_size=14),
+    st.booleans(),
+    st.sampled_from(["f", "n" * 90, "ä/ö"]),
+    st.sampled_from([WIDE, Limits(26, 2400, 160), Limits(30, 4000, 130)]),
+)
+def test_the_diff_of_a_new_file_is_made_in_one_piece_as_line_by_line(
+    lines: list[str], bare: bool, name: str, limits: Limits
+) -> None:
+    """Also where it must be cut or its lines shortened: then the short way is not taken."""
+    text = joined(lines, "\n", bare)
+    assert diff_texts(None, text, name, Open(), limits) == diff_compared(None, text, name, Open(), limits)
 
 
 def test_a_diff_of_large_texts_is_found_at_once() -> None:

@@ -329,6 +329,7 @@ def test_the_defaults_are_the_contract() -> None:
         "search.index": True,
         "search.max_file_bytes": 1048576,
         "search.max_files": 100000,
+        "search.vectors": "auto",
         "lints": {},
         "approvals.max_scope": "run",
         "approvals.expiry_seconds": 900,

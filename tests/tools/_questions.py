@@ -83,5 +83,37 @@ PYDANTIC: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("computed_field property decorator", ("fields.py",)),
 )
 
+# The same two trees, asked in words that their code does not use; a name with / or _ at its end stands for all below.
+OTHER_WORDS_OWN: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("prevent a runaway loop from hammering a broken operation", ("src/handrail/limits.py", "src/handrail/gates/")),
+    ("mask passwords so the language model cannot read them", ("src/handrail/output/",)),
+    (
+        "revert modifications made earlier",
+        ("src/handrail/undoing.py", "src/handrail/tools/runs/", "src/handrail/store/"),
+    ),
+    ("human consent before a dangerous operation", ("src/handrail/approvals/", "src/handrail/gates/")),
+    ("isolate a subprocess with kernel facilities", ("src/handrail/sandbox/", "src/handrail/processes/")),
+    ("swap pieces of a document's text", ("src/handrail/tools/fs/",)),
+    ("fetch a web page", ("src/handrail/tools/http/", "src/handrail/net/")),
+    ("erase a directory", ("src/handrail/tools/fs/", "src/handrail/workspace/")),
+    ("tamper evident audit trail", ("src/handrail/store/",)),
+    ("current date and hour in a city", ("src/handrail/tools/util/now.py",)),
+)
+OTHER_WORDS_PYDANTIC: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("check that a web link is well formed", ("networks.py",)),
+    ("hide confidential text when printing an object", ("types.py",)),
+    ("convert names to camelCase", ("alias_generators.py",)),
+    (
+        "figure out parameter types from hints written as text",
+        ("_internal/_typing_extra.py", "_internal/_namespace_utils.py"),
+    ),
+    ("emit an OpenAPI compatible description of a class", ("json_schema.py",)),
+    ("duplicate an instance with some values changed", ("main.py", "deprecated/copy_internals.py")),
+    ("run my own check after the standard ones", ("functional_validators.py", "_internal/_decorators.py")),
+    ("load third party extensions at import time", ("plugin/_loader.py",)),
+    ("whether an IPv4 value is legal", ("networks.py", "v1/networks.py", "_internal/_validators.py")),
+    ("release number string", ("version.py", "v1/version.py")),
+)
+
 FIRST = 5
 ENOUGH = 16

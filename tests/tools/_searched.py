@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from handrail import Runtime
+from tools._questions import FIRST
 
 CODE: dict[str, str | bytes] = {
     "app/users.py": '"""Accounts."""\n\n\ndef createUserAccount(name):\n    """Add a person."""\n    return name\n',
@@ -23,6 +25,9 @@ HIDDEN: dict[str, str | bytes] = {
     "open/plan.py": "def zebra_open(): pass\n",
 }
 DENY = {"rules": [{"effect": "deny", "touch": "fs.read", "target": "private/**"}]}
+
+
+RANKING = "hybrid" if find_spec("wordllama") else "lexical"  # what an index answers by here
 
 
 def old(root: Path) -> Path:
@@ -48,3 +53,15 @@ def files_of(outcome: Any) -> list[str]:
 def index_folder() -> Path:
     """Where indexes lie."""
     return Path(os.environ["XDG_CACHE_HOME"]) / "handrail/index"
+
+
+async def answered(workspace: Path, questions: tuple[tuple[str, tuple[str, ...]], ...], vectors: str) -> list[str]:
+    """The questions that find an answering file in the first places."""
+    found = []
+    async with Runtime.open(workspace, config={"search": {"vectors": vectors}}) as runtime:
+        for question, files in questions:
+            outcome = await search(runtime, question)
+            first = {place["file"] for place in outcome.data["places"][:FIRST]}
+            if any(name == file or (file.endswith("/") and name.startswith(file)) for file in files for name in first):
+                found.append(question)
+    return found

@@ -40,6 +40,18 @@ async def test_an_expression_picks_its_value(tmp_path: Path, json: Any, expressi
     assert answer.data == Selected(value)
 
 
+@pytest.mark.parametrize(
+    ("json", "expression"),
+    [([1, 2], "[::0]"), ([{"a": 1}, {"a": "x"}], "max_by(@, &a)"), ([{"a": "x"}, {"a": 1}], "min_by(@, &a)")],
+)
+async def test_what_the_evaluator_stumbles_over_is_told(tmp_path: Path, json: Any, expression: str) -> None:
+    """INVALID_ARGS, so that the expression can be mended."""
+    async with Searching(tmp_path) as call:
+        problem = await refused(call.call(json_select, json=json, expression=expression))
+    assert problem.code is Code.INVALID_ARGS
+    assert problem.message.startswith("The expression cannot be evaluated: ")
+
+
 async def test_a_file_is_read_through_the_workspace(tmp_path: Path) -> None:
     """`path` instead of `json`, with the file as evidence."""
     fill(tmp_path, {"a.json": '\ufeff{"a": "é"}'})

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 
 from handrail.errors import Code, Problem
 from handrail.tools.util._mustache import LAMBDAS
+from handrail.tools.util._mustache_parse import _known, parse
 from handrail.tools.util.render_template import Rendered, render_template
 from workspaces import refused
 
@@ -42,6 +46,36 @@ async def test_a_template_that_grows_too_far_is_refused() -> None:
     """INVALID_ARGS with the bound."""
     problem = await refused(render("{{#l}}{{#l}}{{v}}{{/l}}{{/l}}", {"l": [1] * 900, "v": "x" * 9000}))
     assert (problem.code, "5242880 bytes" in problem.message) == (Code.INVALID_ARGS, True)
+
+
+@pytest.mark.parametrize(
+    ("template", "data", "partials", "why"),
+    [
+        ("{{#l}}{{#l}}{{/l}}{{/l}}", {"l": [1] * 20_000}, {}, "500000 steps"),
+        ("{{#l}}{{" + "a." * 5000 + "a}}{{/l}}", {"l": [1] * 20_000}, {}, "a name of more than 1000 characters"),
+        (
+            "{{<p}}" + "".join(f"{{{{$b{n}}}}}x{{{{/b{n}}}}}" for n in range(5000)) + "{{/p}}",
+            {},
+            {"p": "{{$b1}}{{/b1}}" * 60_000},
+            "500000 steps",
+        ),
+    ],
+    ids=["empty sections", "long names", "many blocks"],
+)
+async def test_what_costs_time_costs_steps(template: str, data: Any, partials: dict[str, str], why: str) -> None:
+    """A small template cannot keep a processor busy for minutes."""
+    began = time.process_time()
+    problem = await refused(render(template, data, partials))
+    assert time.process_time() - began < 20
+    assert why in problem.message
+
+
+def test_large_templates_are_not_kept() -> None:
+    """Their trees take tens of times their own size."""
+    before = _known.cache_info().currsize
+    for number in range(3):
+        parse("{{a}}" * 10_000 + str(number))
+    assert _known.cache_info().currsize == before
 
 
 async def test_a_large_rendering_is_done_off_the_event_loop() -> None:

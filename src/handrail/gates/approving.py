@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -79,7 +80,9 @@ class Approving:
     async def review(self, step: Step, touches: Sequence[Touch], diff: str, bound_to: Any) -> tuple[Touch, ...]:
         """Judge what programs of a call changed before it is kept; asked for with its diff, and spent at once."""
         placed = tuple(replace(touch, place=self._parts.files.resolve(touch.target, follow=False)) for touch in touches)
-        after = replace(step, touches=placed, verdict=decide(placed, self._world(step, ())), grant=None, diff=diff)
+        after = copy(step)
+        after.touches, after.verdict = placed, decide(placed, self._world(step, ()))
+        after.grant, after.diff = None, diff
         assert after.verdict is not None and after.tool is not None
         if after.verdict.decision is Decision.DENY:
             raise denial(after)

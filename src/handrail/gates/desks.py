@@ -14,6 +14,7 @@ from handrail.words import Touch, noun
 if TYPE_CHECKING:
     from handrail.kernel import Parts
 
+_FILES = "Workspace"
 Reviewing = Callable[[Step, Sequence[Touch], str, Any], Awaitable[Sequence[Touch]]]
 
 
@@ -22,7 +23,8 @@ class Desk:
     """What stays the same for all calls of a tool."""
 
     shared: dict[str, Any]  # ports that all calls share, by parameter
-    own: tuple[tuple[str, Callable[[Work], Any]], ...]  # ports that are made for each call
+    files: tuple[str, ...]  # parameters that are given the call's workspace
+    own: tuple[tuple[str, Callable[[Work], Any]], ...]  # further ports that are made for each call
     paths: tuple[str, ...]  # arguments that are paths
     path: str | None  # the only one, where there is just one
 
@@ -36,22 +38,26 @@ class Desks:
 
     def inputs(self, step: Step) -> dict[str, Any]:
         """Give the parameters of the call's tool, and bind the call's workspace."""
-        tool, args, verdict = step.tool, step.args, step.verdict
-        assert tool is not None and args is not None and verdict is not None
-        desk = self._known.get(tool.name) or self._desk(tool)
-        inputs = {**args, **desk.shared}
-        if desk.path is not None and len(step.touches) == 1:
-            inputs[desk.path] = step.touches[0].place
+        tool, question, verdict, touches = step.tool, step.question, step.verdict, step.touches
+        assert tool is not None and question is not None and verdict is not None
+        desk, laid = self._known.get(tool.name) or self._desk(tool), question.laid
+        if laid is None:
+            laid = question.laid = {**question.args, **desk.shared, **dict.fromkeys(desk.files)}
+        inputs = laid.copy()
+        if desk.path is not None and len(touches) == 1:
+            inputs[desk.path] = touches[0].place
         elif desk.paths:
-            places = Places(step.touches)
+            places = Places(touches)
             for name in desk.paths:
-                inputs[name] = places.of(args[name])
-        step.files = self._files.bind(step.id, verdict.excluded)
+                inputs[name] = places.of(question.args[name])
+        files = step.files = self._files.bind(step.id, verdict.excluded)
+        for name in desk.files:
+            inputs[name] = files
         if desk.own:
             work = Work(
                 step.id,
-                step.files,
-                step.touches,
+                files,
+                touches,
                 verdict.excluded,
                 verdict.locked,
                 partial(self._judge, step),
@@ -65,10 +71,12 @@ class Desks:
     def _desk(self, tool: Tool) -> Desk:
         shared, made = self._parts.shared, self._parts.ports
         paths = tuple(name for name, mark in tool.targets if mark.kind in FILES)
+        own = [(name, port.__name__) for name, port in tool.injected if port.__name__ not in shared]
         simple = len(paths) == 1 and tool.touches_of is None and paths[0] in tool.single_paths
         desk = self._known[tool.name] = Desk(
             shared={name: shared[port.__name__] for name, port in tool.injected if port.__name__ in shared},
-            own=tuple((name, made[port.__name__]) for name, port in tool.injected if port.__name__ not in shared),
+            files=tuple(name for name, port in own if port == _FILES),
+            own=tuple((name, made[port]) for name, port in own if port != _FILES),
             paths=paths,
             path=paths[0] if simple else None,
         )

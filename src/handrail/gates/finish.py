@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import orjson
 
 from handrail.errors import FACTS, Code, Problem
 from handrail.gates import record
-from handrail.gates.step import Step
+from handrail.gates.step import PLAIN, Answered, Judged, Step
 from handrail.output.bound import Bounds, bound
 from handrail.output.redact import MARK, Redactor, secret_name
 from handrail.ports import Spill
@@ -20,6 +21,7 @@ from handrail.words import Answer, Change, ErrorInfo, Evidence, Json, Outcome, R
 _POLICY = "policy"
 _NOTHING: Answer[None] = Answer(None)
 MOST_CHARS = 32 * 1024 * 1024  # of one answer, everything in it together
+MOST_KEPT = 16 * 1024  # characters of an answer that is remembered
 
 
 class Finisher:
@@ -38,20 +40,37 @@ class Finisher:
             return value
         return self._redactor.value(value)
 
-    def args(self, args: bytes | Mapping[str, Json]) -> Any:
-        """Arguments as an event keeps them: redacted, and cut where they are long."""
-        if not isinstance(args, bytes):
+    def clean(self, texts: Iterable[str]) -> bool:
+        """Tell whether nothing in these texts needs hiding."""
+        return self._redactor.clean("\n".join(texts))
+
+    def args(self, args: Mapping[str, Json], encoded: bytes | None = None) -> Any:
+        """Arguments as an event keeps them: redacted, and cut where they are long; those that were checked as JSON."""
+        if encoded is None:
             return record.cut(self.hidden(record.jsonable(args)))
         # Value by value: escapes in the JSON text would keep secrets from being recognised.
-        given = orjson.loads(args)
+        given = args if PLAIN.issuperset(map(type, args.values())) else orjson.loads(encoded)
         hidden = self.hidden(given)
-        return orjson.Fragment(args) if hidden is given and len(args) <= record.MAX_TEXT else record.cut(hidden)
+        return orjson.Fragment(encoded) if hidden is given and len(encoded) <= record.MAX_TEXT else record.cut(hidden)
 
     def finished(self, step: Step, result: Any, now: float) -> Outcome:
-        """The outcome of a tool that ended well."""
-        tool, judged, files, grant = step.tool, step.judged, step.files, step.grant
-        assert tool is not None and judged is not None and files is not None
-        answer = result if result.__class__ is Answer else Answer(result)
+        """The outcome of a tool that ended well; that of the very same answer before is given again."""
+        judged = step.judged
+        assert judged is not None
+        kept = judged.answered
+        if kept is not None and kept.answer is result and step.plain and kept.hiding is self._redactor.engine:
+            step.again = kept
+            return _given_again(kept, step, now)
+        if result.__class__ is not Answer:
+            return self._finished(step, judged, Answer(result), now)
+        outcome = self._finished(step, judged, result, now)
+        if step.plain and not step.changing and not outcome.refs and step.files is not None and _is_small(outcome):
+            judged.answered = _kept(result, self._redactor.engine, outcome, step.files.bytes_read)
+        return outcome
+
+    def _finished(self, step: Step, judged: Judged, answer: Answer[Any], now: float) -> Outcome:
+        tool, files, grant = step.tool, step.files, step.grant
+        assert tool is not None and files is not None
         data = tool.shape.result(answer.data)
         summary, content = answer.summary, answer.content
         if content is None:
@@ -93,15 +112,15 @@ class Finisher:
             "none" if grant is None else grant.scope.word,
             judged.rules,
             warnings,
-            round((now - step.began) * 1000, 3),
+            _milliseconds(step, now),
             self._asked(step),
         )
 
     def failed(self, step: Step, problem: Problem, now: float) -> Outcome:
         """The outcome of a call that did not do what was asked."""
         facts = FACTS[problem.code]
-        raw = (problem.message, record.jsonable(problem.details), problem.next_call)
-        message, details, next_call = self.hidden(list(raw))
+        raw = record.jsonable([problem.message, problem.details, problem.next_call])
+        message, details, next_call = self.hidden(raw)
         answer = problem.answer or _NOTHING
         content = _told(problem.code, message, details, next_call)
         if answer.content is not None:
@@ -110,7 +129,7 @@ class Finisher:
         denied = facts.error_class == _POLICY
         status = Status.FAILED if not denied else Status.DENIED
         error = ErrorInfo(problem.code.value, facts.error_class, message, details, facts.retryable, next_call)
-        name = self._redactor.text(record.cut(step.name))
+        name = self._redactor.text(record.cut(record.jsonable(step.name)))
         return Outcome(
             call_id=step.id,
             tool=name,
@@ -133,7 +152,7 @@ class Finisher:
             scope="none" if step.grant is None else step.grant.scope.word,
             rules=_rules(step),
             warnings=self._texts(step.warnings + answer.warnings),
-            duration_ms=round((now - step.began) * 1000, 3),
+            duration_ms=_milliseconds(step, now),
             asked=self._asked(step),
         )
 
@@ -217,6 +236,36 @@ class Finisher:
 
 
 _HOLDERS = (dict, list)
+_NO_HOLDERS = frozenset(_HOLDERS)
+
+
+def _is_small(outcome: Outcome) -> bool:
+    """Whether an outcome is small enough to be kept, and a copy of its data's outermost layer is a copy of all."""
+    data = outcome.data
+    if len(outcome.content) > MOST_KEPT or data.__class__ is not dict:
+        return False
+    values = data.values()
+    return _NO_HOLDERS.isdisjoint(map(type, values)) and sum([len(v) for v in values if v.__class__ is str]) < MOST_KEPT
+
+
+_FIELDS = attrgetter(*Outcome.__match_args__)
+_ID, _DATA, _DURATION = map(Outcome.__match_args__.index, ("call_id", "data", "duration_ms"))
+
+
+def _kept(answer: Answer[Any], hiding: object, outcome: Outcome, bytes_read: int) -> Answered:
+    """What an equal call will be given, if the tool gives the very same answer."""
+    return Answered(answer, hiding, list(_FIELDS(outcome)), bytes_read)
+
+
+def _given_again(kept: Answered, step: Step, now: float) -> Outcome:
+    """The outcome of a call that was answered as an equal one was before: its own id, time and copy of the data."""
+    fields = kept.fields.copy()
+    fields[_ID], fields[_DATA], fields[_DURATION] = step.id, fields[_DATA].copy(), _milliseconds(step, now)
+    return Outcome(*fields)
+
+
+def _milliseconds(step: Step, now: float) -> float:
+    return int((now - step.began) * 1e6) / 1e3
 
 
 def _check_size(texts: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import orjson
 from handrail import dialects
 from handrail.catalog import Catalog, Tool
 from handrail.errors import Code, Problem
-from handrail.gates.step import Question, adapted
+from handrail.gates.step import PLAIN, Question, adapted
 from handrail.words import Call, Json
 
 Key = tuple[str, str, bytes]
@@ -29,7 +29,8 @@ class Reader:
     def read(self, call: Call) -> Question:
         """Parse a call and state its touches; Problem UNKNOWN_TOOL, UNSUPPORTED_VERSION or INVALID_ARGS."""
         asked = _asked(call)
-        return self._known.get(asked) or self._understood(call, asked)
+        known = self._known.get(asked)
+        return self._understood(call, asked) if known is None else known
 
     def _understood(self, call: Call, asked: Key | None) -> Question:
         if call.dialect == "native":
@@ -42,9 +43,10 @@ class Reader:
         except TypeError:
             text = f"An argument of {tool.name} holds half of a character (a lone surrogate), which is no text."
             raise Problem(Code.INVALID_ARGS, text) from None
-        question = Question(tool, parsed, encoded, tool.touches(parsed), warnings + mended, dict(args))
+        key = b"%b %b" % (tool.name.encode(), encoded)
+        question = Question(tool, parsed, encoded, tool.touches(parsed), key, warnings + mended, dict(args))
         # A list or object could be changed by a tool that is given it.
-        if asked is not None and not tool.changing and not any(isinstance(v, (list, dict)) for v in parsed.values()):
+        if asked is not None and not tool.changing and PLAIN.issuperset(map(type, parsed.values())):
             if len(self._known) >= MOST_REMEMBERED:
                 self._known.clear()
             self._known[asked] = question

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from handrail.words import Change, Finding, Json, Outcome, Touch, Verdict, noun
 
 MAX_TEXT = 2000  # characters of one argument that an event keeps
 MAX_ITEMS = 100
+MAX_DEPTH = 64  # of what could not be written as it was
 
 
 def verdict_fields(touches: Sequence[Touch], verdict: Verdict, policy_digest: str) -> dict[str, Json]:
@@ -28,8 +30,17 @@ def verdict_fields(touches: Sequence[Touch], verdict: Verdict, policy_digest: st
     }
 
 
+def texts_of(touches: Sequence[Touch], verdict: Verdict) -> list[str]:
+    """All in those fields that somebody else wrote."""
+    texts = [touch.shown for touch in touches]
+    texts += [touch.skill.id for touch in touches if touch.skill is not None]
+    for finding in verdict.findings:
+        texts += (finding.rule, finding.where, finding.why)
+    return texts
+
+
 def _touch(touch: Touch) -> dict[str, Json]:
-    told: dict[str, Json] = {"kind": touch.kind.value, "target": touch.shown}
+    told: dict[str, Json] = {"kind": str(touch.kind), "target": touch.shown}
     if touch.deep:
         told["deep"] = True
     if touch.how:
@@ -121,7 +132,26 @@ def jsonable(value: Any) -> Any:
     try:
         return orjson.loads(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS))
     except (TypeError, ValueError):
-        return repr(value)
+        return _mended(value, MAX_DEPTH)
+
+
+def _mended(value: Any, depth: int) -> Any:
+    """The same with what JSON cannot hold as text: half characters, huge numbers, bottomless nesting."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, int):
+        return value if value.bit_length() < 64 else f"a number of {value.bit_length()} bits"
+    if not isinstance(value, (Mapping, list, tuple)):
+        return f"a value of type {type(value).__name__}"
+    if depth == 0:
+        return "…"
+    if isinstance(value, Mapping):
+        return {str(_mended(key, depth - 1)): _mended(item, depth - 1) for key, item in value.items()}
+    return [_mended(item, depth - 1) for item in value]
 
 
 @noun
@@ -166,6 +196,10 @@ EVENTS = {
     "net.connected": EventKind(
         "a program's connection through the runtime's own proxy has ended, or was refused",
         ("host", "method", "address", "bytes_sent", "bytes_received", "problem"),
+    ),
+    "review.dropped": EventKind(
+        "what a review was keeping when its runtime was killed was put back, but for what was changed since",
+        ("run", "call", "paths", "left", "aside"),
     ),
     "skill.loaded": EventKind(
         "a skill became the active one of the run; until another does, only its `allowed_tools` may be called",

@@ -14,8 +14,9 @@ from handrail.catalog import Tool
 from handrail.errors import Code, Problem
 from handrail.ports import BoundWorkspace
 from handrail.versions import adapt
-from handrail.words import Call, Decision, Grant, How, Json, Touch, TouchKind, Verdict
+from handrail.words import Answer, Call, Decision, Grant, How, Json, Touch, TouchKind, Verdict
 
+PLAIN = frozenset({str, int, float, bool, type(None)})  # values that nobody can change
 FILES = frozenset({TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE})
 
 
@@ -27,9 +28,11 @@ class Question:
     args: dict[str, Any]
     args_json: bytes
     touches: tuple[Touch, ...]  # not yet resolved
+    key: bytes  # the same for equal calls only
     warnings: tuple[str, ...] = ()
     given: Mapping[str, Json] = field(default_factory=dict)  # the arguments as given, in our names
     judged: Judged | None = None  # the last judgement of it
+    laid: dict[str, Any] | None = None  # the tool's parameters, as far as they are the same for all equal calls
 
 
 @dataclass(slots=True)
@@ -43,19 +46,34 @@ class Judged:
     fields: dict[str, Json] | None = None  # touches and verdict as the journal is told them, once it was
     started: Any = None  # the whole `tool.started` of a call that adds nothing of its own
     skill: object = None  # the active skill of the run at that time
+    answered: Answered | None = None  # what the tool gave last
 
 
 @dataclass(slots=True)
-class Step:
-    """What is known of a call so far; each gate of the kernel fills in its part."""
+class Answered:
+    """An answer, and what was made of it: the very same one, given again, is not looked at again."""
 
-    call: Call
-    id: str
-    began: float
+    answer: Answer[Any]
+    hiding: object  # by what its secrets were looked for
+    fields: list[Any]  # of the outcome, in their order
+    bytes_read: int
+    told: list[bytes] | None = None  # its `tool.completed`, before and after the duration
+
+
+class Step:
+    """What is known of a call so far; each gate of the kernel fills in its part.
+
+    What is not yet known stands in the class: an instance is made for every call, and has few of these for most.
+    """
+
+    def __init__(self, call: Call, id: str, began: float) -> None:  # noqa: A002
+        self.call, self.id, self.began = call, id, began
+
     question: Question | None = None
     tool: Tool | None = None
     args: dict[str, Any] | None = None
     args_json: bytes = b"{}"
+    key: bytes = b""
     touches: tuple[Touch, ...] = ()
     verdict: Verdict | None = None
     judged: Judged | None = None
@@ -75,6 +93,8 @@ class Step:
     effects: Grant | None = None  # the approval of effects that this call had before, which covers running it again
     reviews: str = ""  # digest of the call whose effects are asked for
     diff: str | None = None  # what a person is shown of changes that were found by running
+    plain: bool = False  # nothing but the tool and its arguments was given
+    again: Answered | None = None  # what its answer was the same as
 
     @property
     def name(self) -> str:

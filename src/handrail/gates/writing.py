@@ -28,10 +28,16 @@ class Writer:
         self._finisher = parts.finisher
 
     def start(self, step: Step) -> None:
-        """Append `tool.started`; it is in the file after the next flush."""
+        """Append `tool.started`; it is in the file after the next flush. Made once for equal calls that add nothing."""
+        call, judged = step.call, step.judged
+        assert judged is not None
         step.started = True
+        step.plain = not (call.id or call.trace_id or call.parent) and call.idempotency_key is None and not step.grant
         try:
-            fields = self._start(step)
+            if not step.plain:
+                fields: Any = self._start_fields(step)
+            elif (fields := judged.started) is None:
+                fields = judged.started = orjson.dumps(self._start_fields(step))
         except Problem:  # no sandbox fits: nothing was started
             step.started = False
             raise
@@ -39,38 +45,55 @@ class Writer:
 
     def end(self, kind: str, step: Step, outcome: Outcome, effect: str) -> None:
         """Write down how a call ended, and count what it used."""
-        call = step.call
-        fields = record.end_fields(outcome, effect)
-        fields["trace_id"] = call.trace_id or self._parts.trace_id
+        key = step.call.idempotency_key
+        fields = self._ended(step, outcome, effect) if step.again is None else self._ended_again(step, outcome, effect)
         if step.started:
-            self._count(step, outcome, fields)
-        else:
-            fields = self._start_fields(step) | fields | {"started": False}
-            if step.admitted:
-                self._limits.released(step.name)
-        if call.idempotency_key is not None and step.started:
-            self._parts.keys.store(call.idempotency_key, step.id, outcome)
+            self._count(step, outcome)
+        elif step.admitted:
+            self._limits.released(step.name)
+        if key is not None and step.started:
+            self._parts.keys.store(key, step.id, outcome)
         self._journal.append(kind, step.id, fields)
         self._journal.flush()
 
-    def _start(self, step: Step) -> Any:
-        """The fields of `tool.started`, made once for equal calls that add nothing of their own."""
-        call, judged = step.call, step.judged
-        assert judged is not None
-        if call.id or call.trace_id or call.parent or call.idempotency_key is not None or step.grant is not None:
-            return self._start_fields(step)
-        if judged.started is None:
-            judged.started = orjson.Fragment(orjson.dumps(self._start_fields(step)))
-        return judged.started
+    def _ended(self, step: Step, outcome: Outcome, effect: str) -> Any:
+        """The fields of `tool.completed` or `tool.failed`."""
+        fields = record.end_fields(outcome, effect)
+        fields["trace_id"] = step.call.trace_id or self._parts.trace_id
+        if not step.started:
+            return self._start_fields(step) | fields | {"started": False}
+        files = step.files
+        if files is not None:
+            if files.bytes_read:
+                fields["bytes_read"] = files.bytes_read
+            if files.bytes_written:
+                fields["bytes_written"] = files.bytes_written
+            if files.saw_whole:
+                # A name that must be hidden was hidden in the outcome, too.
+                clean = outcome.error is None and not outcome.redacted
+                fields["seen"] = files.saw_whole if clean else self._finisher.hidden(files.saw_whole)
+        return fields
+
+    def _ended_again(self, step: Step, outcome: Outcome, effect: str) -> Any:
+        """The fields of a call that was answered as an equal one before it: but for the time it took, the same."""
+        again, files = step.again, step.files
+        assert again is not None and files is not None
+        if files.bytes_read != again.bytes_read or files.bytes_written or files.saw_whole:
+            return self._ended(step, outcome, effect)
+        if again.told is None:
+            fields = self._ended(step, outcome, effect)
+            fields["duration_ms"] = orjson.Fragment(b"\0")  # nothing else in JSON holds this byte
+            again.told = orjson.dumps(fields).split(b"\0")
+        return b"%b%a%b" % (again.told[0], outcome.duration_ms, again.told[1])
 
     def _start_fields(self, step: Step) -> dict[str, Any]:
         call, tool = step.call, step.tool
         fields: dict[str, Any] = {
             "trace_id": call.trace_id or self._parts.trace_id,
-            "tool": tool.name if tool is not None else self._finisher.hidden(record.cut(step.name)),
+            "tool": tool.name if tool is not None else self._finisher.hidden(record.cut(record.jsonable(step.name))),
             "version": tool.version if tool is not None else None,
-            "risk": tool.risk.value if tool is not None else None,
-            "args": self._finisher.args(step.args_json if step.args is not None else call.args),
+            "risk": str(tool.risk) if tool is not None else None,
+            "args": self._start_args(step),
             "caller": call.caller,
         }
         if step.judged is not None:
@@ -86,40 +109,40 @@ class Writer:
             fields["given_id"] = True
         if call.idempotency_key is not None:
             fields["key"] = call.idempotency_key
-            fields["args_digest"] = asking.digest_of(step.name, orjson.loads(step.args_json))
+            if step.tool is not None:
+                fields["args_digest"] = asking.digest_of(step.name, orjson.loads(step.args_json))
         return fields
+
+    def _start_args(self, step: Step) -> Any:
+        if step.args is None:
+            return self._finisher.args(record.jsonable(step.call.args))
+        return self._finisher.args(step.args, step.args_json)
 
     def _told(self, step: Step, judged: Judged) -> dict[str, Any]:
         """Touches and verdict, hidden where they must be; made once for equal calls."""
         fields = record.verdict_fields(step.touches, judged.verdict, self._parts.policy_digest)
         if step.started:  # a call that was denied gets no sandbox, and its record must not depend on one
             fields["sandbox"] = self._confinement(step)
-        hidden = self._finisher.hidden(fields)
-        judged.fields = {name: orjson.Fragment(orjson.dumps(value)) for name, value in hidden.items()}
+        quiet = fields["sandbox"] is None and self._finisher.clean(record.texts_of(step.touches, judged.verdict))
+        judged.fields = fields if quiet else self._finisher.hidden(fields)
         return judged.fields
 
-    def _count(self, step: Step, outcome: Outcome, fields: dict[str, Any]) -> None:
+    def _count(self, step: Step, outcome: Outcome) -> None:
         """Count what the call used, for budgets, breaker and repeats."""
-        limits, files = self._limits, step.files
+        limits, files, error, changes = self._limits, step.files, outcome.error, outcome.changes
         used = limits.usage.used
         used["wall_ms"] += outcome.duration_ms
         if files is not None:
-            if files.bytes_read:
-                used["bytes_read"] += files.bytes_read
-                fields["bytes_read"] = files.bytes_read
+            used["bytes_read"] += files.bytes_read
             if files.bytes_written:
                 used["bytes_written"] += files.bytes_written
-                fields["bytes_written"] = files.bytes_written
-            if files.saw_whole:
-                # A name that must be hidden was hidden in the outcome, too.
-                clean = outcome.error is None and not outcome.redacted
-                fields["seen"] = files.saw_whole if clean else self._finisher.hidden(files.saw_whole)
-        if outcome.changes:
-            used["files_changed"] += len(outcome.changes)
+        if changes:
+            used["files_changed"] += len(changes)
             limits.repeats.progress()
         else:
-            limits.repeats.ended((step.name, step.args_json), hash(outcome.content))
-        # A host that does not answer has a breaker of its own: the tool works for all the others.
-        broken = outcome.error is not None and outcome.error.code in BROKEN and "host" not in outcome.error.details
-        if broken or limits.watched:
-            limits.ended(step.name, not broken, self._parts.clock.monotonic())
+            limits.repeats.ended(step.key, hash(outcome.content))
+        if error is not None or limits.watched:
+            # A host that does not answer has a breaker of its own: the tool works for all the others.
+            broken = error is not None and error.code in BROKEN and "host" not in error.details
+            if broken or limits.watched:
+                limits.ended(step.name, not broken, self._parts.clock.monotonic())

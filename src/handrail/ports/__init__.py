@@ -154,6 +154,9 @@ if TYPE_CHECKING:
         Places as Places,
     )
     from handrail.ports.showing import (
+        Roots as Roots,
+    )
+    from handrail.ports.showing import (
         Screen as Screen,
     )
     from handrail.ports.showing import (
@@ -192,7 +195,7 @@ _WHERE = {
     "skills": "SkillFile Skill Skills ActiveSkill SkillsInForce NoSkills",
     "memory": "Note NoteChange NoteKept MemoryProvider Memory",
     "quality": "Linter LintLook Linters",
-    "showing": "Secrets Screen Clock Places Limits Archive Spool Spill",
+    "showing": "Secrets Screen Clock Places Limits Roots Archive Spool Spill",
     "approvals": "Request Reply Recorded Answered Approver Ledger SharedLedger",
     "journal": "Journal Keys Cancelled Progress Sleep",
 }
@@ -202,7 +205,7 @@ _MODULES = {name: module for module, names in _WHERE.items() for name in names.s
 INJECTED = frozenset(
     {
         *("Workspace", "Searcher", "Index", "Processes", "Net", "Skills", "Memory", "Linters"),
-        *("Secrets", "Screen", "Clock", "Places", "Limits", "Spill", "Archive"),
+        *("Secrets", "Screen", "Clock", "Places", "Limits", "Roots", "Spill", "Archive"),
     }
 )
 

@@ -49,6 +49,7 @@ class Content:
 
     data: bytes
     mtime_ns: int
+    made: dict[Any, Any] | None = None  # what a tool made of just these bytes; kept as long as they stay the same
 
 
 class Stream(Protocol):
@@ -167,6 +168,7 @@ class BoundWorkspace(Workspace, Protocol):
     saw_whole: dict[str, str | None] | None  # shown path -> sha256 of what this call knows whole; None: no more
     bytes_read: int
     bytes_written: int
+    alone: bool  # nobody else waits: a change may hold up the loop for as long as a quick disk takes
 
 
 Review = Callable[[Sequence[Touch], str, Any], Awaitable[Sequence[Touch]]]

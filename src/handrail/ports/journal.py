@@ -13,14 +13,17 @@ class Journal(Protocol):
 
     run_id: str
 
-    def append(self, kind: str, call_id: str | None, fields: Mapping[str, Any]) -> None:
+    def append(self, kind: str, call_id: str | None, fields: Mapping[str, Any] | bytes) -> None:
         """Add one event to the chain; it is in the file after the next `flush` or `durable`."""
 
     def flush(self) -> None:
         """Hand everything appended to the operating system: survives the death of this process."""
 
-    async def durable(self) -> None:
-        """Wait until everything appended so far survives a power loss; shared with others who wait."""
+    async def durable(self) -> bool:
+        """Wait until everything appended so far survives a power loss; shared with others who wait.
+
+        Tells whether nobody else waits: then a call may hold up the loop for as long as a quick disk takes.
+        """
 
 
 class Keys(Protocol):

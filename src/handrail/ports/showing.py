@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from handrail.words import Place, Ref, Touch, noun
+from handrail.words import Place, Ref, Root, Touch, noun
 
 
 class Secrets(Protocol):
     """Redaction for tools that show part of a whole."""
+
+    def quiet(self, data: bytes) -> bool:
+        """Tell for certain that nothing in a text, given as UTF-8, needs hiding; False means: look closer."""
 
     def text(self, text: str) -> str:
         """Hide what must be hidden."""
@@ -63,6 +66,13 @@ class Limits:
     max_read_bytes: int = 5 * 1024 * 1024
 
 
+@noun
+class Roots:
+    """The folders that calls may reach, as settings and the run give them."""
+
+    all: tuple[Root, ...]
+
+
 class Archive(Protocol):
     """Former contents of files, kept with the run that changed them."""
 
@@ -88,6 +98,9 @@ class Spill(Protocol):
 
     def put(self, text: str, name: str = "") -> Ref:
         """Keep a text in the run's observations and name it."""
+
+    def keep(self, data: bytes, name: str = "", *, hashed: bool = True) -> Ref:
+        """Keep a text that is UTF-8 already; `hashed=False` leaves the hash to a caller who knows it."""
 
     def stream(self, name: str) -> Spool:
         """Start keeping a text that comes in parts."""

@@ -7,9 +7,11 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from handrail.errors import Code, Problem
 from handrail.store import _ledger_sql as sql
+from handrail.store.private_db import ensure_tables
 
 VERSION = 1
 BUSY_SECONDS = 5.0
@@ -100,29 +102,7 @@ def _private(path: str, found: os.stat_result, mode: int) -> None:
 
 
 def _ensure_tables(db: sqlite3.Connection, path: str) -> None:
-    version = _version(db)
-    if version == 0:
-        version = _make_tables(db, path)
+    version = ensure_tables(db, Path(path), sql.TABLES, VERSION)
     if version != VERSION:
         reason = f"it has version {version}, this handrail knows {VERSION}"
         raise _refusal(path, reason, "use the newer handrail, or set another state folder")
-
-
-def _make_tables(db: sqlite3.Connection, path: str) -> int:
-    import fcntl
-
-    # SQLite does not wait for others while it changes to WAL, so the first openers queue here.
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        if (version := _version(db)) != 0:
-            return version
-        db.execute("PRAGMA journal_mode = WAL")
-        db.executescript(f"BEGIN IMMEDIATE;{sql.TABLES}PRAGMA user_version = {VERSION};COMMIT;")
-        return VERSION
-    finally:
-        os.close(folder)
-
-
-def _version(db: sqlite3.Connection) -> int:
-    return int(db.execute("PRAGMA user_version").fetchone()[0])

@@ -36,12 +36,12 @@ def grant_for(request: Request, reply: Reply, grant_id: str, now: float) -> Gran
     )
 
 
-def named(request: Request, request_id: str) -> Request:
+def named(request: Request, request_id: str, flags: str = "") -> Request:
     """Give a new request its id and the way to replay it, where the caller left them open."""
     made = replace(request, id=request.id or request_id)
     if made.replay is not None:
         return made
-    command = f"handrail call --approval {made.id}"
+    command = f"handrail call --approval {made.id} {flags}".rstrip()
     return replace(made, replay={"command": command, "request": {"tool": made.tool, "approval": made.id}})
 
 

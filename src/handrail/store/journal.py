@@ -27,8 +27,6 @@ from handrail.store.private import SAFE, make_folder, rewrite, sync_folder
 from handrail.store.syncer import Syncer
 
 CHECKPOINT_EVERY = 20_000
-_OF_CALL = b'{"seq":%d,"ts":"%b%06dZ","run_id":"%b","kind":"%b","call_id":"%b","prev":"%b",'
-_OF_RUN = b'{"seq":%d,"ts":"%b%06dZ","run_id":"%b","kind":"%b","prev":"%b",'
 
 
 class FileJournal:
@@ -55,8 +53,7 @@ class FileJournal:
         self._size = found.mark.offset
         self._whole = (self.seq, self.head)  # as the file has it
         self._lines: list[bytes] = []
-        self._second, self._prefix = -1, b""
-        self._name = run_id.encode()
+        self._second, self._start = -1, ""
         self._checkpoint_seq = found.checkpoint_seq
         self._trouble = bool(self.read_only)  # look twice before the next append
         self._lost: OSError | None = None
@@ -116,31 +113,33 @@ class FileJournal:
         self.flush()
         self.mended = True
 
-    def append(self, kind: str, call_id: str | None, fields: Mapping[str, Any]) -> None:
+    def append(self, kind: str, call_id: str | None, fields: Mapping[str, Any] | bytes) -> None:
         """Add one event to the chain; it is in the file after the next `flush` or `durable`.
 
-        `kind` and `call_id` hold letters, digits, `.`, `_`, `:` and `-` only.
+        `kind` and `call_id` hold letters, digits, `.`, `_`, `:` and `-` only; fields may be given as JSON already.
         """
         if self._trouble:
             self._look_twice()
         try:
-            body = orjson.dumps(fields)
+            body = fields if fields.__class__ is bytes else orjson.dumps(fields)
         except TypeError:
             body = orjson.dumps(plain(fields))
         now = self._now()
         second = int(now)
         if second != self._second:
-            self._second, self._prefix = second, strftime("%Y-%m-%dT%H:%M:%S.", gmtime(second)).encode()
-        seq = self.seq + 1
-        micro, prev = (now - second) * 1e6, self.head.encode()
-        if call_id is None:
-            start = _OF_RUN % (seq, self._prefix, micro, self._name, kind.encode(), prev)
-        else:
-            start = _OF_CALL % (seq, self._prefix, micro, self._name, kind.encode(), call_id.encode(), prev)
+            self._begin_second(second)
+        self.seq = seq = self.seq + 1
+        of = kind if call_id is None else f'{kind}","call_id":"{call_id}'
+        start = (self._start % (seq, (now - second) * 1e6, of, self.head)).encode()
         line = start + body[1:] if len(body) > 2 else start[:-1] + b"}"
         self.head = sha256(line).hexdigest()
-        self.seq = seq
         self._lines.append(line)
+
+    def _begin_second(self, second: int) -> None:
+        """Write down once what all lines of this second begin with."""
+        moment = strftime("%Y-%m-%dT%H:%M:%S", gmtime(second))
+        self._second = second
+        self._start = f'{{"seq":%d,"ts":"{moment}.%06dZ","run_id":"{self.run_id}","kind":"%s","prev":"%s",'
 
     def flush(self) -> None:
         """Hand everything appended to the operating system: survives the death of this process."""
@@ -170,18 +169,20 @@ class FileJournal:
         self._whole = (self.seq, self.head)
         self._syncer.written = self._size
 
-    def durable(self) -> Coroutine[Any, Any, None]:
+    def durable(self) -> Coroutine[Any, Any, bool]:
         """Wait until everything appended so far survives a power loss; shared with others who wait.
 
-        It is written when this is called, not only when the result is awaited.
+        It is written when this is called, not only when the result is awaited. Tells whether nobody else waited and
+        the disk is quick: then it was synced in place.
         """
         self._write()  # without the nudge of `flush`: the thread is woken once, by who waits
         return self._durable()
 
-    async def _durable(self) -> None:
-        error = await self._syncer.wait()
+    async def _durable(self) -> bool:
+        alone, error = await self._syncer.wait()
         if error is not None:
             raise _unavailable(error)
+        return alone
 
     def wants_checkpoint(self) -> bool:
         """Whether enough was added since the last checkpoint."""

@@ -67,6 +67,7 @@ class SqliteLedger:
         self._watches: dict[asyncio.AbstractEventLoop, Watch] = {}
         self._version_seen = 0
         self._unwiped = False  # erased arguments still stand in the write-ahead log
+        self.replay_flags = ""  # what a replay on the command line needs besides the approval
 
     # ── asking and answering ─────────────────────────────────────────────────────────────────
 
@@ -78,7 +79,7 @@ class SqliteLedger:
             row = db.execute(sql.OPEN_REQUEST, {"digest": request.digest}).fetchone()
             if row is not None:
                 return rows.request_of(row)
-            made = rows.named(request, new_id("apr"))
+            made = rows.named(request, new_id("apr"), self.replay_flags)
             db.execute(sql.ADD_REQUEST, {**rows.request_values(made), "args": raw})
             return made
 

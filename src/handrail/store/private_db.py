@@ -28,7 +28,7 @@ def connect(
     db = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:
         db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-        found = _version(db) or _make_tables(db, path, tables, version)
+        found = ensure_tables(db, path, tables, version)
         if found != version:
             raise WrongVersionError(f"{path} has version {found}, this handrail knows {version}")
     except BaseException:
@@ -47,6 +47,11 @@ def _own_file(path: Path) -> None:
             raise PermissionError(1, "it is no plain file of this user", str(path)) from None
         if found.st_mode & _OTHERS:
             os.chmod(path, 0o600)
+
+
+def ensure_tables(db: sqlite3.Connection, path: Path, tables: str, version: int) -> int:
+    """Make the tables of a database that has none, and have it in WAL mode; gives the version that it has then."""
+    return _version(db) or _make_tables(db, path, tables, version)
 
 
 def _make_tables(db: sqlite3.Connection, path: Path, tables: str, version: int) -> int:

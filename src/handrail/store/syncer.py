@@ -1,4 +1,7 @@
-"""Makes one file durable in one thread of its own: at once for those who wait, a moment later for the rest."""
+"""Makes one file durable: at once for those who wait, a moment later for the rest.
+
+It is done in a thread of its own; in place where one waits alone and the disk is quick.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,26 @@ import threading
 import time
 from collections.abc import Callable
 
+from handrail.pace import Pace
+
 Job = Callable[[], None]
 Waiter = asyncio.Future[OSError | None]
+
+
+class _Crowd(threading.local):
+    """How many wait for a disk in this thread, whatever file it is for."""
+
+    waiting = 0
+
+
+_crowd = _Crowd()
 
 
 class _Stop:
     """Asks the thread to end after a last sync."""
 
 
-Item = Waiter | Job | _Stop | None  # None: something was written
+Item = list[Waiter] | Job | _Stop | None  # None: something was written
 
 
 class Syncer:
@@ -40,6 +54,10 @@ class Syncer:
         self._delay = delay_seconds
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._arrived: list[Waiter] = []  # who waits and is not yet known to the thread
+        self._pace = Pace()
+        # One sync at a time: the system reports a failure once, and only to the first who asks.
+        self._disk = threading.Lock()
 
     def nudge(self) -> None:
         """Have what was written synced a moment later."""
@@ -58,14 +76,45 @@ class Syncer:
             self._put(lambda: _call(loop, done.set))
             await done.wait()
 
-    async def wait(self) -> OSError | None:
-        """Wait until everything written so far is durable; give the error when it cannot be."""
+    async def wait(self) -> tuple[bool, OSError | None]:
+        """Wait until everything written so far is durable; give the error when it cannot be.
+
+        Also tells whether nobody else waited and the disk is quick: then it was synced in place.
+        """
+        _crowd.waiting += 1
+        try:
+            if _crowd.waiting == 1:
+                await asyncio.sleep(0)  # whoever is about to wait, too, comes here first
+                if _crowd.waiting == 1 and self._sync_in_place():
+                    return True, self.error
+            return False, await self._sync_in_thread()
+        finally:
+            _crowd.waiting -= 1
+
+    async def _sync_in_thread(self) -> OSError | None:
         if self.error is not None or self.synced >= self.written:
             return self.error
-        waiter: Waiter = asyncio.get_running_loop().create_future()
-        if not self._put(waiter):
-            return OSError(errno.EAGAIN, "no thread can be started")
+        loop = asyncio.get_running_loop()
+        waiter: Waiter = loop.create_future()
+        self._arrived.append(waiter)
+        if len(self._arrived) == 1:
+            loop.call_soon(self._hand_over)  # after all who arrive in this turn: the thread is woken once
         return await waiter
+
+    def _hand_over(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        if not self._put(arrived):
+            _settle(arrived, OSError(errno.EAGAIN, "no thread can be started"))
+
+    def _sync_in_place(self) -> bool:
+        """Sync here if the disk is quick and the thread does not do so already."""
+        if not self._pace.quick or not self._disk.acquire(blocking=False):
+            return False
+        try:
+            self._pace.took(self._catch_up())
+        finally:
+            self._disk.release()
+        return True
 
     def stop(self) -> None:
         """Sync what is left, finish the jobs and end the thread; blocks until then."""
@@ -78,7 +127,8 @@ class Syncer:
     def sync_now(self) -> None:
         """Sync in the caller's thread; a failure counts as one of the thread's own, and is raised."""
         try:
-            os.fdatasync(self._fd)
+            with self._disk:
+                os.fdatasync(self._fd)
         except OSError as error:
             self.error = error
             raise
@@ -103,26 +153,38 @@ class Syncer:
         """For a long job to call now and then: others run, and those who wait are not held up by it."""
         time.sleep(0.0005)
         items = self._take_all()
-        if any(isinstance(item, asyncio.Future) for item in items):
+        if any(isinstance(item, list) for item in items):
             self._commit(items)
         for item in items:
-            if item is not None and not isinstance(item, asyncio.Future):
+            if item is not None and not isinstance(item, list):
                 self._queue.put(item)
 
     def _serve(self) -> None:
         while True:
             items = self._collect()
-            if self._commit(items) < len(items) and self._do(items):
+            self._commit(items)
+            if self._do(items):
                 return
 
-    def _commit(self, items: list[Item]) -> int:
-        """Sync, tell those among the items who wait, and give how many they are."""
-        if not self._nothing_to_sync() and (error := self._sync()) is not None:
+    def _commit(self, items: list[Item]) -> None:
+        """Sync, and tell those among the items who wait."""
+        waiters = [waiter for item in items if isinstance(item, list) for waiter in item]
+        with self._disk:
+            seconds = self._catch_up()
+        if seconds and len(waiters) == 1 and self._queue.empty():
+            # The loop was idle. Otherwise this thread may have waited for the interpreter, not for the disk.
+            self._pace.took(seconds)
+        _tell(waiters, self.error)
+
+    def _catch_up(self) -> float:
+        """Sync what is written; gives the seconds that it took, 0 where there was nothing to do."""
+        if self._nothing_to_sync():
+            return 0
+        began = time.perf_counter()
+        if (error := self._sync()) is not None:
             self.error = error
             self._failed()
-        waiters = [item for item in items if isinstance(item, asyncio.Future)]
-        _tell(waiters, self.error)
-        return len(waiters)
+        return time.perf_counter() - began
 
     def _do(self, items: list[Item]) -> bool:
         """Run the jobs; tell whether this was the last round."""

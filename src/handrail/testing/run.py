@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import orjson
+
 from handrail.ports import Reply, Request
 from handrail.words import Scope
 
@@ -75,11 +77,12 @@ class MemoryJournal:
         self.synced = 0
         self.broken: Exception | None = None
 
-    def append(self, kind: str, call_id: str | None, fields: Mapping[str, Any]) -> None:
+    def append(self, kind: str, call_id: str | None, fields: Mapping[str, Any] | bytes) -> None:
         """Keep one event."""
         if self.broken is not None:
             raise self.broken
-        self.events.append({"seq": len(self.events) + 1, "kind": kind, "call_id": call_id, **fields})
+        told = orjson.loads(fields) if isinstance(fields, bytes) else fields
+        self.events.append({"seq": len(self.events) + 1, "kind": kind, "call_id": call_id, **told})
 
     def flush(self) -> None:
         """Count what is written."""
@@ -87,10 +90,11 @@ class MemoryJournal:
             raise self.broken
         self.flushed = len(self.events)
 
-    async def durable(self) -> None:
+    async def durable(self) -> bool:
         """Count what is durable."""
         self.flush()
         self.synced = len(self.events)
+        return False
 
     def kinds(self) -> Sequence[str]:
         """The kinds of all events, in order."""

@@ -31,6 +31,7 @@ _syscall = _libc["syscall"]  # by item: a function object of our own, without an
 _syscall.restype = ctypes.c_long
 _open_how = ctypes.c_uint64 * 3  # flags, mode, resolve
 _how_size = ctypes.c_size_t(24)
+_NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @cache
@@ -63,36 +64,32 @@ def open_fast(dir_fd: int, path: str, flags: int, mode: int = 0) -> int:
     """Open beneath a handle with openat2; one name needs no more than O_NOFOLLOW."""
     if "/" in path:
         return openat2(dir_fd, path, flags, mode)
-    return _open_name(dir_fd, path, flags, mode)
+    if path == "..":
+        raise OSError(errno.EXDEV, "leaves the folder", path)
+    try:
+        return os.open(path or ".", flags | _NO_LINK, mode, dir_fd=dir_fd)
+    except ValueError:  # NUL, or what is no text
+        raise OSError(errno.EINVAL, "not a name", path) from None
 
 
 def open_walking(dir_fd: int, path: str, flags: int, mode: int = 0) -> int:
     """Open beneath a handle name by name, for kernels and containers without openat2."""
     if "/" not in path:
-        return _open_name(dir_fd, path, flags, mode)
+        return open_fast(dir_fd, path, flags, mode)
     *folders, last = path.split("/")
     if "" in folders or not last:
         raise OSError(errno.EXDEV, "not a path beneath the folder", path)
     here = dir_fd
     try:
         for name in folders:
-            below = _open_name(here, name, HANDLE | os.O_DIRECTORY, 0)
+            below = open_fast(here, name, HANDLE | os.O_DIRECTORY, 0)
             if here != dir_fd:
                 os.close(here)
             here = below
-        return _open_name(here, last, flags, mode)
+        return open_fast(here, last, flags, mode)
     finally:
         if here != dir_fd:
             os.close(here)
-
-
-def _open_name(dir_fd: int, name: str, flags: int, mode: int) -> int:
-    if name == "..":
-        raise OSError(errno.EXDEV, "leaves the folder", name)
-    try:
-        return os.open(name or ".", flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=dir_fd)
-    except ValueError:  # NUL, or what is no text
-        raise OSError(errno.EINVAL, "not a name", name) from None
 
 
 def choose(name: OpenerName) -> Opener:
@@ -119,7 +116,7 @@ def open_same_mount(dir_fd: int, name: str) -> int:
     """Open a folder by one name unless a mount begins there (EXDEV); without openat2 a bind mount is not noticed."""
     if has_openat2():
         return openat2(dir_fd, name, FOLDER, resolve=_CONFINED | _NO_XDEV)
-    fd = _open_name(dir_fd, name, FOLDER, 0)
+    fd = open_fast(dir_fd, name, FOLDER, 0)
     if os.fstat(fd).st_dev != os.fstat(dir_fd).st_dev:
         os.close(fd)
         raise OSError(errno.EXDEV, "a mount point", name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
+from stat import S_IFREG
 
 from handrail.errors import Code, Problem
 from handrail.policy.patterns import excluded as find_excluded
@@ -15,14 +16,15 @@ from handrail.workspace.access import READ, Access, not_a_file, problem_of, refu
 from handrail.workspace.exclude import leaves_out
 from handrail.workspace.group import Group
 from handrail.workspace.near import near
+from handrail.workspace.recent import MOST_BYTES, Recent
 from handrail.workspace.resolve import kind_of
 from handrail.workspace.threads import Brake, Threads
 
 _INLINE = reading.INLINE_BYTES
-_FILE = PlaceKind.FILE
+_IFMT = 0o170000
 Changes = list[Change]  # `list` is a method below
 Names = list[str]
-Shared = tuple[Access, Threads, Group]  # what all calls of a run have in common
+Shared = tuple[Access, Threads, Group, Recent]  # what all calls of a run have in common
 
 
 class BoundFiles:
@@ -32,8 +34,10 @@ class BoundFiles:
         "_access",
         "_excluded",
         "_group",
+        "_recent",
         "_seen",
         "_threads",
+        "alone",
         "bytes_read",
         "bytes_written",
         "call_id",
@@ -42,10 +46,11 @@ class BoundFiles:
     )
 
     def __init__(self, shared: Shared, seen: dict[str, str], call_id: str, excluded: Sequence[Exclusion]) -> None:
-        self._access, self._threads, self._group = shared
+        self._access, self._threads, self._group, self._recent = shared
         self._seen = seen
         self._excluded = excluded
         self.call_id = call_id
+        self.alone = False
         self.changes: Changes = []
         self.bytes_read = 0
         self.bytes_written = 0
@@ -61,9 +66,9 @@ class BoundFiles:
             raise self._problem(error, place, "read") from None
         try:
             status = os.fstat(fd)
-            if kind_of(status.st_mode) is not _FILE:
-                raise not_a_file(place, kind_of(status.st_mode))
             size = status.st_size
+            if status.st_mode & _IFMT != S_IFREG:
+                raise not_a_file(place, kind_of(status.st_mode))
             if size > max_bytes:
                 raise reading.too_large(place, size, max_bytes)
             if size > _INLINE:
@@ -81,6 +86,8 @@ class BoundFiles:
         finally:
             os.close(fd)
         self.bytes_read += len(data)
+        if len(data) <= MOST_BYTES:
+            return self._recent.content(status.st_ino, data, status.st_mtime_ns)
         return Content(data, status.st_mtime_ns)
 
     def open(self, place: Place) -> reading.FileStream:
@@ -135,7 +142,8 @@ class BoundFiles:
 
         job = writing.Writing(self._access, place, order, record, brake)
         if place.kind is PlaceKind.MISSING and len(data) <= _INLINE:
-            return await self._group.write(job)
+            group = self._group
+            return group.write_in_place(job) if self.alone and group.quick else await group.write(job)
         return await self._threads.run(brake, writing.write, job)
 
     def writing(
@@ -218,6 +226,8 @@ class BoundFiles:
         self.saw_whole = {**(self.saw_whole or {}), shown: sha256}
 
     def _changed(self, place: Place) -> bool:
+        if not self.changes:
+            return False
         shown = place.shown
         return any(change.path == shown for change in self.changes)
 
@@ -225,8 +235,8 @@ class BoundFiles:
 
     def saw(self, place: Place, sha256: str, *, whole: bool) -> None:
         """Remember that this run read the file (whole or in part) with this hash."""
-        if whole:
-            self._know(place.shown, sha256)
+        if whole and self._seen.get(shown := place.shown) != sha256:
+            self._know(shown, sha256)
 
     def seen(self, place: Place) -> str | None:
         """The hash this run last read the whole file with."""

@@ -16,6 +16,7 @@ from handrail.workspace.access import Access, Images, problem_of
 from handrail.workspace.bound import BoundFiles
 from handrail.workspace.group import Group
 from handrail.workspace.locks import Locks
+from handrail.workspace.recent import Recent
 from handrail.workspace.resolve import Resolver
 from handrail.workspace.roots import Roots
 from handrail.workspace.threads import Brake, Threads
@@ -42,14 +43,10 @@ class WorkspaceFiles:
         self.seen: dict[str, str] = {} if seen is None else seen
         self.access = Access(handles, open_beneath, images)
         self.threads = Threads()
-        self._shared = (self.access, self.threads, Group(self.threads))
+        self._shared = (self.access, self.threads, Group(self.threads), Recent())
         self._handles = handles
-        self._resolve = Resolver(handles, open_beneath, allow_absolute=allow_absolute).resolve
+        self.resolve = Resolver(handles, open_beneath, allow_absolute=allow_absolute).resolve
         self._locks = Locks(locks_dir)
-
-    def resolve(self, path: str, *, follow: bool = True) -> Place:
-        """Give the canonical place beneath a root, existing or not; INVALID_ARGS or PATH_OUTSIDE_ROOTS."""
-        return self._resolve(path, follow)
 
     def hold(self, touches: Sequence[Touch]) -> AbstractAsyncContextManager[None]:
         """Queue with other calls, of this and other processes, that change the same files."""
@@ -92,7 +89,7 @@ class WorkspaceFiles:
     def _fingerprint_other(self, place: Place) -> str:
         try:
             found = reading.look(self.access, place)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return ""
         except OSError as error:
             raise problem_of(error, place, "read") from None

@@ -1,22 +1,28 @@
 """New files that are written at the same time wait for the disk together.
 
-Alone, a file and its folder are synced one after the other. In a group all files are made durable by one `syncfs`
-where that is cheaper, and each folder is synced once. The promise is the same: who gets an answer has a durable file.
+Alone, a file and its folder are synced one after the other, in place where the disk is quick. In a group all files are
+made durable by one `syncfs` where that is cheaper, and each folder is synced once. The promise is the same: who gets an
+answer has a durable file.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import wait
 
+from handrail.pace import Pace
 from handrail.words import Change
 from handrail.workspace.access import problem_of
 from handrail.workspace.threads import Threads, Ticket, tell
-from handrail.workspace.writing import Writing
+from handrail.workspace.writing import Writing, write
 
 MOST = 128
+MOST_THREADS = 16  # that sync the files of one group at the same time
+_SYNCS = 2  # of a single write: the file and its folder
 FROM_FILES = 4  # below that, single syncs are as quick
 # `syncfs` also writes what other programs left unwritten: not where that would take long.
 MAX_DIRTY_BYTES = 16 << 20
@@ -33,6 +39,20 @@ class Group:
         self._lock = threading.Lock()
         self._waiting: list[tuple[Writing, Ticket[Change]]] = []
         self._busy = False
+        self._pace = Pace()
+
+    @property
+    def quick(self) -> bool:
+        """Whether nobody writes now and the disk is quick: then a write may be made in place."""
+        return self._pace.quick and not self._busy
+
+    def write_in_place(self, writing: Writing) -> Change:
+        """Write here and now."""
+        began = time.perf_counter()
+        try:
+            return write(writing)
+        finally:  # also when it failed: a disk that is dying takes its time
+            self._pace.took((time.perf_counter() - began) / _SYNCS)
 
     async def write(self, writing: Writing) -> Change:
         """Write with whoever writes now; when cancelled before the effect, nothing is left behind."""
@@ -41,17 +61,29 @@ class Group:
             self._waiting.append((writing, ticket))
             start, self._busy = not self._busy, True
         if start:
-            self._threads.start(self._work_off)
+            ticket.loop.call_soon(self._begin)  # after all who come in this turn
         return await ticket.result(writing.brake)
 
+    def _begin(self) -> None:
+        try:
+            self._threads.start(self._work_off)
+        except RuntimeError as error:  # no thread can be started: nobody may wait for one
+            with self._lock:
+                waiting, self._waiting, self._busy = self._waiting, [], False
+            for writing, ticket in waiting:
+                ticket.settle(None, problem_of(OSError(errno.EAGAIN, str(error)), writing.place, "written"))
+
     def _work_off(self) -> None:
-        while True:
+        more = True
+        while more:
             with self._lock:
                 batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-                self._busy = bool(batch)
-            if not batch:
-                return
+            began = time.perf_counter()
             failures = write_together([writing for writing, _ in batch], self._threads)
+            if len(batch) == 1 and not failures:
+                self._pace.took((time.perf_counter() - began) / _SYNCS)
+            with self._lock:
+                more = self._busy = bool(self._waiting)
             tell([(ticket, writing.change, failures.get(writing)) for writing, ticket in batch])
 
 
@@ -93,8 +125,9 @@ def _sync(batch: list[Writing], failures: Failures, threads: Threads) -> None:
         by_device = {writing.device: writing.folder for writing in batch}
         if all(_libc.syncfs(folder) == 0 for folder in by_device.values()):
             return
-    others = [threads.start(_each, [writing], Writing.sync, failures) for writing in batch[1:]]
-    _each(batch[:1], Writing.sync, failures)
+    lots = [batch[start::MOST_THREADS] for start in range(min(MOST_THREADS, len(batch)))]
+    others = [threads.start(_each, lot, Writing.sync, failures) for lot in lots[1:]]
+    _each(lots[0] if lots else (), Writing.sync, failures)
     wait(others)
 
 

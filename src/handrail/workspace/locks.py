@@ -31,6 +31,8 @@ Wish = tuple[Key, bool]  # what to take, and whether alone
 
 def wishes_of(touches: Sequence[Touch]) -> list[Wish]:
     """What a call must take, in the order that everyone keeps to."""
+    if len(touches) == 1 and not touches[0].deep:
+        return _single(touches[0])
     roots: dict[str, bool] = {}
     paths: set[Key] = set()
     for touch in touches:
@@ -44,6 +46,15 @@ def wishes_of(touches: Sequence[Touch]) -> list[Wish]:
         *(((root, _WHOLE), alone) for root, alone in sorted(roots.items())),
         *((key, True) for key in sorted(paths)),
     ]
+
+
+def _single(touch: Touch) -> list[Wish]:
+    place = touch.place
+    if place is None or touch.kind not in _CHANGING:
+        return []
+    root = place.root.path
+    whole: Wish = ((root, _WHOLE), not place.path)
+    return [whole, ((root, place.path), True)] if place.path else [whole]
 
 
 class Gate:
@@ -118,15 +129,20 @@ class Locks:
 
     async def enter(self, key: Key, alone: bool) -> None:
         """Queue within the process."""
-        gate = self._gates.get(key)
-        if gate is None:
-            gate = self._gates[key] = Gate()
+        gate = self._gates.setdefault(key, Gate())
         try:
             await gate.enter(alone)
         except asyncio.CancelledError:
             if gate.idle:
                 self._gates.pop(key, None)
             raise
+
+    def try_enter(self, key: Key, alone: bool) -> bool:
+        """Enter if that is possible at once."""
+        gate = self._gates.get(key)
+        if gate is None:
+            gate = self._gates[key] = Gate()
+        return gate.try_enter(alone)
 
     def leave(self, key: Key) -> None:
         """Leave, and forget a gate that nobody wants."""
@@ -181,6 +197,9 @@ class Hold:
 
     async def __aenter__(self) -> None:
         try:
+            if self._at_once():
+                return
+            self._release()
             for key, alone in self._wishes:
                 await self._locks.enter(key, alone)
                 self._entered.append(key)
@@ -189,6 +208,27 @@ class Hold:
         except BaseException:
             self._release()
             raise
+
+    def _at_once(self) -> bool:
+        """Take everything if nobody is in the way."""
+        locks, entered = self._locks, self._entered
+        for key, alone in self._wishes:
+            if not locks.try_enter(key, alone):
+                return False
+            entered.append(key)
+        return all(self._try_lock(key, alone) for key, alone in self._wishes)
+
+    def _try_lock(self, key: Key, alone: bool) -> bool:
+        root, path = key
+        fd = self._files.get(root)
+        if path != _WHOLE:
+            return fd is None or _try(fd, _packed(fcntl.F_WRLCK, _offset(path)))
+        fd = self._locks.open_file(root)
+        if fd is None:
+            return True
+        self._files[root] = fd
+        # Both bytes in one step; then the turnstile is free again.
+        return _try(fd, _BOTH_ALONE if alone else _BOTH_SHARED) and _try(fd, _FREE_TURNSTILE)
 
     async def __aexit__(self, *_: object) -> None:
         self._release()
@@ -212,7 +252,7 @@ class Hold:
         # Who wants the root alone keeps the turnstile while it waits, so that newcomers cannot pass for ever.
         await _take(fd, _TURNSTILE, alone=alone)
         await _take(fd, _ROOT, alone=alone)
-        _set(fd, fcntl.F_UNLCK, _TURNSTILE)
+        _try(fd, _FREE_TURNSTILE)
 
 
 def _offset(path: str) -> int:
@@ -220,23 +260,30 @@ def _offset(path: str) -> int:
     return _PATHS + (number >> 2)
 
 
-def _set(fd: int, kind: int, offset: int) -> None:
-    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, offset, 1, 0))
+def _packed(kind: int, offset: int, length: int = 1) -> bytes:
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, offset, length, 0)
+
+
+_BOTH_SHARED = _packed(fcntl.F_RDLCK, _ROOT, 2)
+_BOTH_ALONE = _packed(fcntl.F_WRLCK, _ROOT, 2)
+_FREE_TURNSTILE = _packed(fcntl.F_UNLCK, _TURNSTILE)
+
+
+def _try(fd: int, lock: bytes) -> bool:
+    """Take or leave a lock; False when another process is in the way."""
+    try:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, lock)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        text = f"The lock that keeps two processes apart cannot be taken: {error.strerror}. Nothing was changed."
+        raise Problem(Code.IO_ERROR, text, errno=error.errno) from None
+    return True
 
 
 async def _take(fd: int, offset: int, *, alone: bool) -> None:
-    kind = fcntl.F_WRLCK if alone else fcntl.F_RDLCK
+    lock = _packed(fcntl.F_WRLCK if alone else fcntl.F_RDLCK, offset)
     pause = _FIRST_SLEEP
-    while True:
-        try:
-            _set(fd, kind, offset)
-        except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
-                text = (
-                    f"The lock that keeps two processes apart cannot be taken: {error.strerror}. Nothing was changed."
-                )
-                raise Problem(Code.IO_ERROR, text, errno=error.errno) from None
-        else:
-            return
+    while not _try(fd, lock):
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, _LAST_SLEEP)

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from handrail.workspace.beneath import RENAME_EXCHANGE, RENAME_NOREPLACE, rename
 
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+_UNNAMED = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC
+_unnamed: dict[int, bool] = {}  # whether a file can be without a name at first, by device
 _LEFTOVER = re.compile(r"\.handrail-[0-9a-f]{16}\.tmp")
 _OLD_SECONDS = 3600
 _LOOKED_AT = 2000
@@ -48,6 +50,34 @@ def identity(folder: int, name: str) -> tuple[int, int]:
 def identity_of(status: os.stat_result) -> tuple[int, int]:
     """Which thing a status is about."""
     return status.st_dev, status.st_ino
+
+
+def open_unnamed(folder: int, device: int, mode: int) -> int | None:
+    """Open a new file that has no name yet, so that nothing of it is left after a crash; None where that cannot be."""
+    works = _unnamed.get(device)
+    if works is None:
+        works = _unnamed[device] = _try_unnamed(folder)
+    return os.open(".", _UNNAMED, mode, dir_fd=folder) if works else None
+
+
+def name_unnamed(fd: int, folder: int, target: str) -> None:
+    """Give a file without a name one that nothing has; EEXIST otherwise."""
+    os.link(f"/proc/self/fd/{fd}", target, dst_dir_fd=folder)
+
+
+def _try_unnamed(folder: int) -> bool:
+    """Try it, to the end: a file system may lack it, and a container may lack `/proc` or forbid the link."""
+    name = fresh()
+    try:
+        fd = os.open(".", _UNNAMED, 0o600, dir_fd=folder)
+        try:
+            os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=folder)
+        finally:
+            os.close(fd)
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        return False
+    return True
 
 
 def put_new(source: int, name: str, folder: int, target: str) -> None:

@@ -20,12 +20,14 @@ from handrail.workspace.roots import Roots
 MAX_LINKS = 40
 MAX_PATH_BYTES = 4095  # what the kernel takes, without the closing NUL
 MAX_NAME_BYTES = 255
+MOST_KNOWN = 1000
 MAX_NAMES = 256  # deeper trees can be made but hardly listed, copied or deleted again by anyone
 
 _IFMT = 0o170000
 KINDS = {stat.S_IFREG: PlaceKind.FILE, stat.S_IFDIR: PlaceKind.DIRECTORY, stat.S_IFLNK: PlaceKind.LINK}
 _DOTS = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")  # an empty name, `.` or `..` anywhere
 # Control characters, and those that make a path look like another one to the person who is asked.
+_MISSING = PlaceKind.MISSING
 _UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -57,38 +59,60 @@ def check_text(path: str) -> None:
 class Resolver:
     """Text to Place. The fast way is for clean relative paths without links; all else is walked."""
 
-    __slots__ = ("_absolute", "_open", "_quick", "_roots")
+    __slots__ = ("_absolute", "_known", "_open", "_quick", "_roots")
 
     def __init__(self, roots: Roots, opener: Opener, *, allow_absolute: bool) -> None:
         self._roots = roots
         self._open = opener
         self._absolute = allow_absolute
         self._quick = opener is open_fast and not roots.nested
+        self._known: dict[str, Place] = {}  # files of the workspace, as they were last found
 
-    def resolve(self, path: str, follow: bool) -> Place:
-        """Give the canonical place; INVALID_ARGS for unusable text, PATH_OUTSIDE_ROOTS for what lies outside."""
-        check_text(path)
-        if path[0] == "/" or path.startswith("run:") or not self._quick:
-            return self._slow(path, follow)
+    def resolve(self, path: str, follow: bool = True) -> Place:
+        """Give the canonical place; INVALID_ARGS for unusable text, PATH_OUTSIDE_ROOTS for what lies outside.
+
+        What still stands as it was last found is given as the same object.
+        """
+        known = self._known.get(path)
+        if known is None:
+            check_text(path)
+            if not self._quick or path[0] == "/" or path.startswith("run:") or path in (".", "..") or _dotted(path):
+                return self._slow(path, follow)
         try:
             if "/" not in path:
-                if path in (".", ".."):
-                    return self._slow(path, follow)
-                status = os.stat(path, dir_fd=self._roots.home_fd, follow_symlinks=False)
-            elif ("//" in path or "/." in path or path[0] == "." or path[-1] == "/") and _DOTS.search(path):
-                return self._slow(path, follow)
+                status = os.lstat(path, dir_fd=self._roots.home_fd)
             else:
                 handle = openat2(self._roots.home_fd, path, HANDLE)
                 try:
                     status = os.fstat(handle)
                 finally:
                     os.close(handle)
+        except FileNotFoundError:  # and no link on the way to what is missing, which would be another error
+            return Place(self._roots.home, path, _MISSING, path)
         except OSError:
             return self._slow(path, follow)
+        if (
+            known is not None
+            and status.st_mtime_ns == known.mtime_ns
+            and status.st_ino == known.inode
+            and status.st_size == known.size
+            and status.st_nlink == known.links
+            and status.st_mode & _IFMT == stat.S_IFREG
+        ):
+            return known
+        return self._found(path, follow, status)
+
+    def _found(self, path: str, follow: bool, status: os.stat_result) -> Place:
+        """The place of a path that no link leads to."""
         kind = KINDS.get(status.st_mode & _IFMT, PlaceKind.OTHER)
         if kind is PlaceKind.LINK and follow:
             return self._slow(path, follow)
-        return _place(self._roots.home, path, kind, path, status)
+        place = _place(self._roots.home, path, kind, path, status)
+        if kind is PlaceKind.FILE:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[path] = place
+        return place
 
     def _slow(self, path: str, follow: bool) -> Place:
         walk = _Walk(self._roots, self._open, path, follow)
@@ -100,6 +124,12 @@ class Resolver:
             raise Problem(code, f"{path}: {error.strerror}", errno=error.errno) from None
         finally:
             walk.close()
+
+
+def _dotted(path: str) -> bool:
+    """Whether a name in the path is empty, `.` or `..`."""
+    odd = "//" in path or "/." in path or path[0] == "." or path[-1] == "/"
+    return odd and "/" in path and _DOTS.search(path) is not None
 
 
 def _place(root: Root, path: str, kind: PlaceKind, asked: str, status: os.stat_result) -> Place:

@@ -125,7 +125,9 @@ def forget_ours(folder: int, temporary: str, ours: tuple[int, int]) -> None:
 
 def write_all(fd: int, data: bytes) -> None:
     """Write to the last byte."""
-    view = memoryview(data)
+    if not data or (count := os.write(fd, data)) == len(data):
+        return
+    view = memoryview(data)[count:]
     while view:
         view = view[os.write(fd, view) :]
 

@@ -1,8 +1,8 @@
 """Replace or create a file atomically and durably, and never over a change that nobody saw.
 
 A new file takes its name only if nothing has it. An existing one is exchanged with its successor; what comes out is
-compared with what was judged, and swapped back when it is something else. Runs in a thread; the steps stand apart so
-that several writes can wait for the disk together.
+compared with what was judged, and swapped back when it is something else. Runs in a thread, or in place where the disk
+is quick; the steps stand apart so that several writes can wait for the disk together.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Writing:
         "_digest",
         "_fd",
         "_folder",
-        "_identity",
         "_made",
         "_name",
         "_order",
+        "_own_folder",
         "_record",
         "_standing",
         "_temporary",
@@ -73,9 +73,10 @@ class Writing:
         self._access, self._order, self._record = access, order, record
         self.place, self.brake = place, brake
         self._folder = self._fd = -1
+        self._own_folder = True  # False: it is a root's handle, which others use
         self._name = self._temporary = ""
-        self._identity = self.folder_identity = (0, 0)
-        self._made = Made(access, place)
+        self.folder_identity = (0, 0)
+        self._made: Made | None = None
         self._standing: Standing | None = None
         self._digest = hashlib.sha256()
         self.change: Change | None = None
@@ -83,7 +84,7 @@ class Writing:
     @property
     def device(self) -> int:
         """Which file system the file lies on."""
-        return self._identity[0]
+        return self.folder_identity[0]
 
     @property
     def folder(self) -> int:
@@ -91,19 +92,19 @@ class Writing:
         return self._folder
 
     def prepare(self) -> None:
-        """Check what is there, and write the data beside it under a temporary name."""
+        """Check what is there, and write the data to a file that has no name yet, or a temporary one."""
         self._open_folder()
-        self._standing = stand(self._folder, self._name, self.place, self.brake)
-        _check(self.place, self._order, self._standing)
-        self._temporary = names.fresh()
-        mode = 0o666 if self._standing is None else 0o600
-        self._fd = os.open(self._temporary, NEW, mode, dir_fd=self._folder)
-        self._identity = names.identity_of(os.fstat(self._fd))
-        self.add(self._order.data)
+        order = self._order
+        # Where nothing should be, taking the name tells whether that is so: nobody looks before.
+        if order.expected_sha256 or self.place.kind is not PlaceKind.MISSING or order.ours(self.place):
+            self._standing = stand(self._folder, self._name, self.place, self.brake)
+            _check(self.place, order, self._standing)
+        self._open_new()
+        self.add(order.data)
         if self._standing is not None:
             take_after(self._fd, self._standing)
-        elif self._order.mode is not None:
-            os.fchmod(self._fd, self._order.mode & KEPT_MODE)
+        elif order.mode is not None:
+            os.fchmod(self._fd, order.mode & KEPT_MODE)
 
     def add(self, data: bytes) -> None:
         """Write further data behind what there is."""
@@ -129,10 +130,11 @@ class Writing:
             change = Change(self.place.shown, "replace", standing.sha256, after, mode, kept=kept)
             self.brake.check()
             self._temporary = names.renamed_old(self._folder, self._temporary)
-            replace(self._folder, self._temporary, self._name, standing, self._identity, self.place)
+            replace(self._folder, self._temporary, self._name, standing, self._identity(), self.place)
         self._temporary = ""
         self.change = change
-        self._made.settle(self._record)
+        if self._made is not None:
+            self._made.settle(self._record)
         self._record(change)
 
     def finish(self) -> None:
@@ -142,38 +144,68 @@ class Writing:
     def close(self) -> None:
         """Let everything go; a temporary file, and folders made for nothing, go with it."""
         if self._fd >= 0:
+            if self._temporary:
+                forget_ours(self._folder, self._temporary, self._identity())
             os.close(self._fd)
-        if self._temporary and self._folder >= 0:
-            forget_ours(self._folder, self._temporary, self._identity)
         if self._standing is not None:
             os.close(self._standing.fd)
-        if self._folder >= 0:
+        if self._own_folder and self._folder >= 0:
             os.close(self._folder)
         self._fd = self._folder = -1
         self._standing = None
-        self._made.take_back(self._record)
+        if self._made is not None:
+            self._made.take_back(self._record)
+
+    def _identity(self) -> tuple[int, int]:
+        return names.identity_of(os.fstat(self._fd))
 
     def _open_folder(self) -> None:
         place = self.place
         if not place.path:
             raise not_a_file(place, PlaceKind.DIRECTORY)
         folder, self._name = split(place)
-        try:
-            self._folder = self._access.open_beneath(self._access.roots.handle(place.root), folder, FOLDER, 0)
-        except FileNotFoundError:
-            if not self._order.mkdirs:
-                shown = place.root.shown(folder)
-                text = f"The folder {shown} does not exist; mkdirs makes it."
-                raise Problem(Code.NOT_FOUND, text, path=shown) from None
-            self._folder = self._made.enter(folder)
+        if folder:
+            self._folder = self._enter(folder)
+        else:
+            self._folder, self._own_folder = self._access.roots.handle(place.root), False
         self.folder_identity = names.identity_of(os.fstat(self._folder))
         _sweep_once(self._folder, self.folder_identity)
 
+    def _open_new(self) -> None:
+        """Open the file that takes the data: without a name where it only has to take one, beside the old otherwise."""
+        if self._standing is None:
+            unnamed = names.open_unnamed(self._folder, self.device, 0o666)
+            if unnamed is not None:
+                self._fd = unnamed
+                return
+        temporary = names.fresh()
+        self._fd = os.open(temporary, NEW, 0o666 if self._standing is None else 0o600, dir_fd=self._folder)
+        self._temporary = temporary
+
+    def _enter(self, folder: str) -> int:
+        access, root = self._access, self.place.root
+        try:
+            return access.open_beneath(access.roots.handle(root), folder, FOLDER, 0)
+        except FileNotFoundError:
+            if not self._order.mkdirs:
+                shown = root.shown(folder)
+                text = f"The folder {shown} does not exist; mkdirs makes it."
+                raise Problem(Code.NOT_FOUND, text, path=shown) from None
+        self._made = Made(access, self.place)
+        return self._made.enter(folder)
+
     def _take_name(self) -> None:
         try:
-            names.put_new(self._folder, self._temporary, self._folder, self._name)
+            if self._temporary:
+                names.put_new(self._folder, self._temporary, self._folder, self._name)
+            else:
+                names.name_unnamed(self._fd, self._folder, self._name)
         except FileExistsError:
-            raise stale(self.place, "someone else made it in the meantime") from None
+            if self._order.exclusive:
+                shown = self.place.shown
+                raise Problem(Code.ALREADY_EXISTS, f"{shown} exists already.", path=shown) from None
+            why = "it did not exist when this call was judged, and exists now"
+            raise stale(self.place, why) from None
 
 
 def write(writing: Writing) -> Change:

@@ -32,6 +32,27 @@ class Side:
 
 def diff_texts(before: str | None, after: str | None, name: str, secrets: Secrets, limits: Limits) -> str:
     """Show what changes from one text to another; None stands for a file that is not there."""
+    quick = diff_new(secrets.excerpt("", after, ""), name, limits) if before is None and after else None
+    return quick if quick is not None else diff_compared(before, after, name, secrets, limits)
+
+
+def diff_new(text: str, name: str, limits: Limits) -> str | None:
+    """The diff of a new file, its secrets hidden, made in one piece; None where it is not that simple."""
+    body = text[:-1] if text[-1:] == "\n" else text
+    lines = body.split("\n")
+    missing = "\\ No newline at end of file\n" if body is text else ""
+    most_chars = max(len(name) + len("+++ b/"), max(map(len, lines)) + len(missing) + 1)
+    most_bytes = 4 * (len(text) + len(name)) + 2 * len(lines) + 200
+    if "\r" in text or most_chars > _line_chars(limits) or most_bytes > _room(name, limits):
+        return None
+    if len(lines) + 3 > _most(limits):
+        return None
+    plus = "\n+".join(lines)
+    return f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1,{len(lines)} @@\n+{plus}\n{missing}"
+
+
+def diff_compared(before: str | None, after: str | None, name: str, secrets: Secrets, limits: Limits) -> str:
+    """The diff of any two texts."""
     old, new = _windows(lines_of(before or ""), lines_of(after or ""), secrets)
     one = Side(None if before is None else name, old.lines, old.first)
     return _bounded(_written(one, Side(None if after is None else name, new.lines, new.first)), name, limits)
@@ -154,10 +175,10 @@ def _line(sign: str, line: str) -> str:
 
 def _bounded(lines: list[str], name: str, limits: Limits) -> str:
     """Cut at whole lines; the last one says what is left out."""
-    most, room = limits.max_output_lines - 20, limits.max_output_bytes - 2000 - 2 * len(name.encode())
+    most, room = _most(limits), _room(name, limits)
     shown: list[str] = []
     for line in lines:
-        short = _short(line, limits.max_line_chars - 60)
+        short = _short(line, _line_chars(limits))
         room -= len(short.encode()) + 1
         if room < 0 or len(shown) >= most:
             args = json.dumps({"path": name}, ensure_ascii=False)
@@ -165,6 +186,18 @@ def _bounded(lines: list[str], name: str, limits: Limits) -> str:
             return "\n".join([*shown, note]) + "\n"
         shown.append(short)
     return "".join(f"{line}\n" for line in shown)
+
+
+def _line_chars(limits: Limits) -> int:
+    return limits.max_line_chars - 60
+
+
+def _most(limits: Limits) -> int:
+    return limits.max_output_lines - 20
+
+
+def _room(name: str, limits: Limits) -> int:
+    return limits.max_output_bytes - 2000 - 2 * len(name.encode())
 
 
 def _short(line: str, most: int) -> str:

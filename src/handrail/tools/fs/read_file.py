@@ -45,22 +45,28 @@ async def read_file(
     else:
         want = _ALL if limit == LINES else Want(1, limit)
     most = min(max_bytes, limits.max_read_bytes)
-    data = None
+    content = None
     if path.size <= most:
         try:
-            data = (await files.read(path, most)).data
+            content = await files.read(path, most)
         except Problem as problem:
             # It may have grown since it was resolved.
             if problem.code is not Code.FILE_TOO_LARGE:
                 raise
-    if data is None:
+    if content is None:
         return await _streamed(files, path, want, Show(path.shown, limits, secrets), most, whole)
-    if not part and (answer := _at_once(files, path, data, limit, limits)) is not None:
-        return answer
-    return await _read(files, path, data, want, Show(path.shown, limits, secrets), whole)
+    if not part:
+        shown, made = path.shown, content.made
+        answer: Answer[FileText] | None = None if made is None else made.get((shown, limit))
+        if answer is None and (answer := _at_once(shown, content.data, limit, limits)) is not None and made is not None:
+            made[shown, limit] = answer
+        if answer is not None:
+            files.saw(path, answer.data.sha256, whole=True)
+            return answer
+    return await _read(files, path, content.data, want, Show(path.shown, limits, secrets), whole)
 
 
-def _at_once(files: Workspace, path: Place, data: bytes, limit: int, limits: Limits) -> Answer[FileText] | None:
+def _at_once(shown: str, data: bytes, limit: int, limits: Limits) -> Answer[FileText] | None:
     """The answer for what most calls read: a small plain text, shown whole. None: it is something else."""
     size = len(data)
     text = plain_text(data) if size <= limits.max_output_bytes else None
@@ -69,8 +75,7 @@ def _at_once(files: Workspace, path: Place, data: bytes, limit: int, limits: Lim
     lines, eol = lines_and_eol(text)
     if lines > limit or lines > limits.max_output_lines or not (size <= limits.max_line_chars or _narrow(text, limits)):
         return None
-    sha256, shown = _sha256(data).hexdigest(), path.shown
-    files.saw(path, sha256, whole=True)
+    sha256 = _sha256(data).hexdigest()
     return Answer(
         FileText(text, 1, lines, lines, size, sha256, "utf-8", False, eol, True),
         f"Lines 1-{lines} of {lines} of {shown}",

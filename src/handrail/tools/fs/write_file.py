@@ -12,7 +12,7 @@ from handrail.catalog import Writes, tool
 from handrail.errors import Code, Problem
 from handrail.output.redact import MARK
 from handrail.ports import Limits, Secrets, Workspace
-from handrail.tools.fs._aside import aside
+from handrail.tools.fs._aside import LARGE, aside
 from handrail.tools.fs._diff import diff_texts
 from handrail.tools.fs._standing import need_file, stale
 from handrail.tools.fs._text import Decoded, decode, encode, refuse_marks
@@ -79,10 +79,10 @@ async def write_file(
 ) -> Answer[FileWrite]:
     """Write a text file in one step: it is there whole or not at all. To change a part of a file, use edit_file."""
     plan = await _plan(files, secrets, limits, path, content, mode, expected_sha256)
-    await files.write(
+    change = await files.write(
         path, plan.data, expected_sha256=plan.before, mkdirs=mkdirs, exclusive=mode == "create" or not plan.before
     )
-    sha256, shown, size = hashlib.sha256(plan.data).hexdigest(), path.shown, len(plan.data)
+    sha256, shown, size = change.after or "", path.shown, len(plan.data)
     if mode != "append":
         files.saw(path, sha256, whole=True)
     result = FileWrite(shown, size, sha256, not plan.before, plan.diff)
@@ -104,9 +104,12 @@ async def _plan(
     if path.kind is PlaceKind.MISSING:
         if expected_sha256 and expected_sha256 != WHATEVER:
             raise stale(path, expected_sha256, "")
-        refuse_marks("", content, path.shown)
-        made = partial(diff_texts, None, content, path.shown, secrets, limits)
-        return _Plan(encode(content), "", await aside(len(content), made))
+        shown = path.shown
+        refuse_marks("", content, shown)
+        data = encode(content)
+        if len(content) < LARGE:
+            return _Plan(data, "", diff_texts(None, content, shown, secrets, limits))
+        return _Plan(data, "", await aside(len(content), partial(diff_texts, None, content, shown, secrets, limits)))
     need_file(files, path, "write_file")
     if mode == "create":
         raise _exists(files, path, content)
