@@ -137,28 +137,23 @@ class Runtime:
         spoken = dialect or self.dialect
         if name.__class__ is not str or not (name.isascii() or is_text(name)):
             name = short(name)  # what names no tool, as it can be told and written down
+        args = {} if args is None else args
         texts = (version, call_id, idempotency_key, trace_id, skill, approval)
-        if texts != _NOT_GIVEN or permissions is not None:
-            permissions = _checked(texts, permissions)
-        if spoken != "native":
-            if permissions is not None:
-                permissions = dialects.get(spoken).permissions(permissions)
-            steps = dialects.get(spoken).steps(name, args, repair=composed.kernel.parts.repair)
-            if steps is not None:
-                return await self._stepped(steps, trace_id=trace_id, skill=skill, permissions=permissions)
-        call = Call(
-            name,
-            {} if args is None else args,
-            call_id or "",
-            version,
-            composed.caller,
-            trace_id or "",
-            idempotency_key,
-            skill,
-            None if permissions is None else frozenset(permissions),
-            approval,
-            dialect=spoken,
-        )
+        if spoken == "native" and permissions is None and texts == _NOT_GIVEN:
+            call = Call(name, args, "", None, composed.caller)
+        else:
+            narrowed = _checked(texts, permissions)
+            if spoken != "native":
+                speaker = dialects.get(spoken)
+                narrowed = None if narrowed is None else frozenset(speaker.permissions(narrowed))
+                steps = speaker.steps(name, args, repair=composed.kernel.parts.repair)
+                if steps is not None:
+                    return await self._stepped(steps, trace_id=trace_id, skill=skill, permissions=narrowed)
+            trace, caller = trace_id or "", composed.caller
+            call = Call(
+                name, args, call_id or "", version, caller, trace, idempotency_key, skill, narrowed, approval,
+                dialect=spoken,
+            )  # fmt: skip
         outcome = await composed.kernel.call(call)
         if composed.journal.wants_checkpoint():
             composed.checkpoint()

@@ -37,7 +37,7 @@ class Writer:
             if not step.plain:
                 fields: Any = self._start_fields(step)
             elif (fields := judged.started) is None:
-                fields = judged.started = orjson.dumps(self._start_fields(step))
+                fields = judged.started = orjson.dumps(self._start_fields(step))[1:]
         except Problem:  # no sandbox fits: nothing was started
             step.started = False
             raise
@@ -83,7 +83,7 @@ class Writer:
         if again.told is None:
             fields = self._ended(step, outcome, effect)
             fields["duration_ms"] = orjson.Fragment(b"\0")  # nothing else in JSON holds this byte
-            again.told = orjson.dumps(fields).split(b"\0")
+            again.told = orjson.dumps(fields)[1:].split(b"\0")
         return b"%b%a%b" % (again.told[0], outcome.duration_ms, again.told[1])
 
     def _start_fields(self, step: Step) -> dict[str, Any]:

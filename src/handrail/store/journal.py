@@ -116,14 +116,12 @@ class FileJournal:
     def append(self, kind: str, call_id: str | None, fields: Mapping[str, Any] | bytes) -> None:
         """Add one event to the chain; it is in the file after the next `flush` or `durable`.
 
-        `kind` and `call_id` hold letters, digits, `.`, `_`, `:` and `-` only; fields may be given as JSON already.
+        `kind` and `call_id` hold letters, digits, `.`, `_`, `:` and `-` only. Fields may be given as JSON already,
+        without the brace that opens it.
         """
         if self._trouble:
             self._look_twice()
-        try:
-            body = fields if fields.__class__ is bytes else orjson.dumps(fields)
-        except TypeError:
-            body = orjson.dumps(plain(fields))
+        body = fields if fields.__class__ is bytes else _encoded(fields)
         now = self._now()
         second = int(now)
         if second != self._second:
@@ -131,7 +129,7 @@ class FileJournal:
         self.seq = seq = self.seq + 1
         of = kind if call_id is None else f'{kind}","call_id":"{call_id}'
         start = (self._start % (seq, (now - second) * 1e6, of, self.head)).encode()
-        line = start + body[1:] if len(body) > 2 else start[:-1] + b"}"
+        line = start + body if len(body) > 1 else start[:-1] + b"}"
         self.head = sha256(line).hexdigest()
         self._lines.append(line)
 
@@ -288,6 +286,13 @@ class FileJournal:
         finally:
             os.close(fresh)
         self._syncer.mended(self._size)
+
+
+def _encoded(fields: Any) -> bytes:
+    try:
+        return orjson.dumps(fields)[1:]
+    except TypeError:
+        return orjson.dumps(plain(fields))[1:]
 
 
 def _make_durable(fd: int, folder: Path) -> None:

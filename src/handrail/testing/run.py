@@ -81,7 +81,7 @@ class MemoryJournal:
         """Keep one event."""
         if self.broken is not None:
             raise self.broken
-        told = orjson.loads(fields) if isinstance(fields, bytes) else fields
+        told = orjson.loads(b"{" + fields) if isinstance(fields, bytes) else fields
         self.events.append({"seq": len(self.events) + 1, "kind": kind, "call_id": call_id, **told})
 
     def flush(self) -> None:

@@ -28,33 +28,19 @@ Shared = tuple[Access, Threads, Group, Recent]  # what all calls of a run have i
 
 
 class BoundFiles:
-    """One call's workspace, with what it did."""
+    """One call's workspace, with what it did; what most calls do not do stands in the class."""
 
-    __slots__ = (
-        "_access",
-        "_excluded",
-        "_group",
-        "_recent",
-        "_seen",
-        "_threads",
-        "alone",
-        "bytes_read",
-        "bytes_written",
-        "call_id",
-        "changes",
-        "saw_whole",
-    )
+    alone = False
+    bytes_read = 0
+    bytes_written = 0
+    saw_whole: dict[str, str | None] | None = None  # shown path -> sha256, for the journal
 
     def __init__(self, shared: Shared, seen: dict[str, str], call_id: str, excluded: Sequence[Exclusion]) -> None:
         self._access, self._threads, self._group, self._recent = shared
         self._seen = seen
         self._excluded = excluded
         self.call_id = call_id
-        self.alone = False
         self.changes: Changes = []
-        self.bytes_read = 0
-        self.bytes_written = 0
-        self.saw_whole: dict[str, str | None] | None = None  # shown path -> sha256, for the journal
 
     # ── reading ──
 
