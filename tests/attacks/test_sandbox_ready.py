@@ -75,7 +75,8 @@ def test_a_view_that_is_ready_is_used_by_the_next_program_with_its_plan(work: Pa
     assert native.prepare(plan) is None  # nobody knows yet how much there is to look at
     assert ran(native, plan, "echo first")[1] == "first\n"
     assert native.prepare(plan) is not None
-    [(_, start)] = native._ready
+    [view] = native._ready
+    start = view.start
     assert ran(native, plan, "echo second > made; cat made; cat /etc/shadow 2>/dev/null || echo hidden")[1] == (
         "second\nhidden\n"
     )
@@ -159,3 +160,24 @@ async def test_calls_that_start_no_program_prepare_none(work: Path) -> None:
         assert sandbox._ready == []
         await run(opened, "true")
         assert sandbox._ready == []
+
+
+def test_a_view_is_not_used_once_a_masked_file_was_replaced(work: Path, native: Native) -> None:
+    """The system takes a mask off a name that is replaced, as editors do: the new file is hidden all the same."""
+    plan = plan_of(work)
+    (work / "secret").write_text("old and quiet")
+    assert "old" not in ran(native, plan, "cat secret")[1]
+    assert native.prepare(plan) is not None
+    (work / "new").write_text("new and quiet")
+    os.replace(work / "new", work / "secret")
+    assert "new and quiet" not in ran(native, plan, "cat secret")[1]
+
+
+def test_a_view_is_not_used_once_it_is_old(work: Path, native: Native, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever keeps the loop from letting it go."""
+    plan = plan_of(work)
+    assert ran(native, plan, "echo first")[1] == "first\n"
+    assert native.prepare(plan) is not None
+    monkeypatch.setattr("handrail.sandbox.native.READY_SECONDS", 0.0)
+    assert ran(native, plan, "echo second")[1] == "second\n"
+    assert len(native._ready) == 1

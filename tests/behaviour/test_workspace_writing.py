@@ -34,7 +34,8 @@ async def files(
     if request.param in ("no-exchange", "named"):
         without_unnamed(monkeypatch)
     made = workspace(tmp_path, images=images, opener="walk" if request.param == "walk" else "auto")
-    made._shared[2]._pace.quick = request.param == "in place"
+    for root in made.roots:
+        made._shared[2].pace(root).quick = request.param == "in place"
     yield made
     await made.close()
 

@@ -18,12 +18,11 @@ from handrail.ports import Clock, Limits, Program, Spill, Work
 from handrail.processes.effects import Watch
 from handrail.processes.sink import Written
 from handrail.processes.text import Room
-from handrail.sandbox.launching import Child, Prepare, Sandbox, SetupFailed
+from handrail.sandbox.launching import READY_SECONDS, Child, Prepare, Sandbox, SetupFailed
 from handrail.sandbox.plan import Bounds, Plan, environment, plan_of
 from handrail.words import Decision, Json, Root, Touch, TouchKind, Verdict, noun
 
 PROGRAM_STAGE = "exec"
-READY_SECONDS = 1.0  # that a prepared sandbox waits for its program
 # Where programs that may reach hosts find the way there: a listener inside, served by the runtime's proxy.
 _PROXY = "http://127.0.0.1:3128"
 PROXIED = {
@@ -46,6 +45,7 @@ class Terms:
     timeout_seconds: float = 120.0
     pass_env: tuple[str, ...] = ()
     max_jobs: int = 16
+    kill_output_bytes: int = 1 << 30
     limits: Limits = Limits()
 
     @property

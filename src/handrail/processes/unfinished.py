@@ -149,14 +149,14 @@ def steps_of(access: Access, changes: Sequence[Made]) -> list[Step]:
 
 
 def abandoned(folder: Path, roots: Collection[str]) -> Iterator[Note]:
-    """The notes about any of some roots that nobody is at any more."""
+    """The notes about nothing but some roots that nobody is at any more."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
         return
     for name in names:
         note = Note.read(folder / name) if name.endswith(".note") else None
-        if note is not None and any(step.root.path in roots for step in note.steps):
+        if note is not None and all(step.root.path in roots for step in note.steps):
             yield note
         elif note is not None:
             note.let_go()
@@ -196,8 +196,19 @@ def _parsed(data: bytes) -> tuple[str, str, list[Step]]:
     steps = []
     for name, folder, path, op, before, after, mode, link, size in told:
         content, end = data[end : end + size], end + size
-        steps.append(Step(Root(name, folder, writable=True), path, op, before, after, mode, link, content))
+        step = Step(Root(name, folder, writable=True), path, op, before, after, mode, link, content)
+        _check(step)
+        steps.append(step)
     return run_id, call_id, steps
+
+
+def _check(step: Step) -> None:
+    """Refuse what no note of ours says."""
+    texts = (step.root.name, step.root.path, step.path, step.before, step.after, step.link or "")
+    if step.op not in _ORDER or not all(isinstance(text, str) for text in texts):
+        raise ValueError("no step")
+    if not (step.mode is None or isinstance(step.mode, int)) or (step.data and sha256(step.data) != step.before):
+        raise ValueError("no step")
 
 
 def _in_order(steps: Sequence[Step]) -> list[Step]:

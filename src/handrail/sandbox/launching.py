@@ -18,6 +18,8 @@ from handrail.words import noun
 if TYPE_CHECKING:
     from socket import socket
 
+READY_SECONDS = 1.0  # that a view which was built before its time waits for a program
+
 
 @noun
 class Confined:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 from handrail.sandbox import landlock, seccomp
 from handrail.sandbox.fork_server import ForkServer, Start
-from handrail.sandbox.launching import Child, Confined, SetupFailed
+from handrail.sandbox.launching import READY_SECONDS, Child, Confined, SetupFailed
 from handrail.sandbox.masks import Masks, masks
 from handrail.sandbox.plan import Bounds, Plan
 from handrail.sandbox.system import NEVER, names, system
@@ -29,13 +31,23 @@ _DEVICES_ARE_MADE = (1 << 6) | (1 << 11)  # MAKE_CHAR, MAKE_BLOCK
 _AS_ROOT = "the workspace cannot be shown with other owners, so programs run as root: process limits do not hold"
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A view that is built, and what stood where when that began."""
+
+    spec: dict[str, Any]
+    stands: list[tuple[int, ...]]
+    start: Start
+    made: float
+
+
 class Native:
     """Tier A without any other program: namespaces, a root of its own, Landlock, a filter of system calls."""
 
     def __init__(self, server: ForkServer, confined: Confined) -> None:
         self.confined = confined
         self._server = server
-        self._ready: list[tuple[dict[str, Any], Start]] = []  # views that wait for their programs
+        self._ready: list[_View] = []  # that wait for their programs
         self._lock = Lock()
         self._looked_at = MANY  # entries below the roots, the last time
 
@@ -48,7 +60,7 @@ class Native:
         program = asked(argv, cwd, env)
         for left in reversed(range(_TRIES)):
             spec = self._specified(plan, outer)
-            ready = self._taken(spec)
+            ready = self._taken(spec, plan)
             try:
                 return (ready or self._server.begin(spec)).go(program, stdin, stdout, stderr)
             except SetupFailed as failure:
@@ -69,17 +81,18 @@ class Native:
         try:
             check(plan)
             spec = self._specified(plan, outside_ids())
+            stands = _standing(spec, plan)  # before it is built: what is replaced meanwhile must not fit any more
             start = self._server.begin(spec)
         except SetupFailed:
             return None  # told where it is needed
         with self._lock:
-            self._ready.append((spec, start))
+            self._ready.append(_View(spec, stands, start, monotonic()))
         return lambda: self._let_go(start)
 
     def close(self) -> None:
         """End the fork server, and with it every program that still runs."""
-        for _, start in [*self._ready]:
-            self._let_go(start)
+        for view in [*self._ready]:
+            self._let_go(view.start)
         self._server.close()
 
     def _specified(self, plan: Plan, outer: tuple[int, int] | None) -> dict[str, Any]:
@@ -87,22 +100,40 @@ class Native:
         self._looked_at = found.looked_at
         return specify(plan, found, outer=outer)
 
-    def _taken(self, spec: dict[str, Any]) -> Start | None:
-        """A view that waits and is the very one that would be built now."""
+    def _taken(self, spec: dict[str, Any], plan: Plan) -> Start | None:
+        """A view that waits and is the very one that would be built now: the same, of the same files."""
+        if not self._ready:
+            return None
+        stands, oldest = _standing(spec, plan), monotonic() - READY_SECONDS
         with self._lock:
-            for number, (known, start) in enumerate(self._ready):
-                if known == spec and start.owner == os.getpid():
+            for number, view in enumerate(self._ready):
+                fits = view.spec == spec and view.stands == stands and view.made >= oldest
+                if fits and view.start.owner == os.getpid():
                     del self._ready[number]
-                    return start
+                    return view.start
         return None
 
     def _let_go(self, start: Start) -> None:
         with self._lock:
-            left = [(spec, other) for spec, other in self._ready if other is not start]
+            left = [view for view in self._ready if view.start is not start]
             waiting = len(left) < len(self._ready)
             self._ready = left
         if waiting:
             start.drop()
+
+
+def _standing(spec: dict[str, Any], plan: Plan) -> list[tuple[int, ...]]:
+    """Which files are masked and which folders shown: the system takes a mask off a name that is replaced."""
+    found = [_identity(path) for path, _ in spec["masks"]]
+    return found + [_identity(path)[:2] for path in (*plan.read, *plan.write)]
+
+
+def _identity(path: str | bytes) -> tuple[int, ...]:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_ctime_ns  # changed, too, when it was moved away and back
 
 
 def check(plan: Plan) -> None:

@@ -129,7 +129,7 @@ class BoundFiles:
         job = writing.Writing(self._access, place, order, record, brake)
         if place.kind is PlaceKind.MISSING and len(data) <= _INLINE:
             group = self._group
-            return group.write_in_place(job) if self.alone and group.quick else await group.write(job)
+            return group.write_in_place(job) if self.alone and group.quick(place.root) else await group.write(job)
         return await self._threads.run(brake, writing.write, job)
 
     def writing(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import wait
 
 from handrail.pace import Pace
-from handrail.words import Change
+from handrail.words import Change, Root
 from handrail.workspace.access import problem_of
 from handrail.workspace.threads import Threads, Ticket, tell
 from handrail.workspace.writing import Writing, write
@@ -39,12 +39,15 @@ class Group:
         self._lock = threading.Lock()
         self._waiting: list[tuple[Writing, Ticket[Change]]] = []
         self._busy = False
-        self._pace = Pace()
+        self._paces: dict[str, Pace] = {}  # by root: each may lie on a disk of its own
 
-    @property
-    def quick(self) -> bool:
+    def pace(self, root: Root) -> Pace:
+        """What is known of the disk that a root lies on."""
+        return self._paces.setdefault(root.path, Pace())
+
+    def quick(self, root: Root) -> bool:
         """Whether nobody writes now and the disk is quick: then a write may be made in place."""
-        return self._pace.quick and not self._busy
+        return not self._busy and self.pace(root).quick
 
     def write_in_place(self, writing: Writing) -> Change:
         """Write here and now."""
@@ -52,7 +55,7 @@ class Group:
         try:
             return write(writing)
         finally:  # also when it failed: a disk that is dying takes its time
-            self._pace.took((time.perf_counter() - began) / _SYNCS)
+            self.pace(writing.place.root).took((time.perf_counter() - began) / _SYNCS)
 
     async def write(self, writing: Writing) -> Change:
         """Write with whoever writes now; when cancelled before the effect, nothing is left behind."""
@@ -81,7 +84,7 @@ class Group:
             began = time.perf_counter()
             failures = write_together([writing for writing, _ in batch], self._threads)
             if len(batch) == 1 and not failures:
-                self._pace.took((time.perf_counter() - began) / _SYNCS)
+                self.pace(batch[0][0].place.root).took((time.perf_counter() - began) / _SYNCS)
             with self._lock:
                 more = self._busy = bool(self._waiting)
             tell([(ticket, writing.change, failures.get(writing)) for writing, ticket in batch])

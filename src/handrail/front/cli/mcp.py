@@ -36,7 +36,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         return
     if given["token_file"] and not given["address"]:
         raise click.UsageError("--token-file is for --http.")
-    _need_sdk()
+    _need_sdk("uvicorn" if given["address"] else "mcp")
     from handrail.front.mcp.logs import to_stderr
 
     to_stderr()
@@ -51,11 +51,11 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         run_async(serve(opening))
 
 
-def _need_sdk() -> None:
+def _need_sdk(package: str) -> None:
     """Say what is missing before anything is served."""
     from importlib.util import find_spec
 
-    if find_spec("mcp_types") is None:
+    if any(find_spec(name) is None for name in ("mcp", "mcp_types", package)):
         raise click.UsageError("MCP needs one more package: pip install 'handrail[mcp]'.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -288,6 +289,7 @@ async def serve(opening: Opening, address: str, token_file: str | None) -> None:
     from handrail.front.mcp.watch import watching
 
     host, port = place(address)
+    listener = _listening(host, port)
     guard = guard_for(host, bearer_token(token_file, os.environ))
     async with Door(opening) as door:
         front, sdk = application(door, guard)
@@ -298,8 +300,17 @@ async def serve(opening: Opening, address: str, token_file: str | None) -> None:
         server = uvicorn.Server(config)
         async with watching(door, sdk.changed):
             listening = asyncio.ensure_future(_tell(server, host))
-            await server.serve()
+            await server.serve(sockets=[listener])
             listening.cancel()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Listen at once: what stands in the way is said before anything is opened."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise Misuse(f"{host}:{port} cannot be listened on ({error.strerror}); give another port to --http") from None
 
 
 def place(address: str) -> tuple[str, int]:
