@@ -256,3 +256,20 @@ async def test_a_used_approval_named_by_a_stranger_is_refused(opens: Any, old: P
     assert outcome.error.code == "APPROVAL_DENIED"
     with pytest.raises(Misuse):
         await runtime.call("read_file", {"path": "a.txt"})
+
+
+async def test_a_no_that_came_after_the_call_is_told_when_it_is_repeated(opens: Any, old: Path) -> None:
+    """Once, with its advice; after that the same call asks anew."""
+    async with opens(enable=("fs",), mode="headless") as runtime:
+        first = await overwrite(runtime)
+        request = first.error.details["approval"]["id"]
+        runtime.parts.ledger.answer(request, Reply("denied", Scope.NONE, "ada", "use edit_file instead"))
+        second = await runtime.call("write_file", OVERWRITE)
+        third = await runtime.call("write_file", OVERWRITE)
+        asked = kinds(runtime)
+    assert (second.error.code, second.error.message) == ("APPROVAL_DENIED", "ada said no: use edit_file instead")
+    assert second.error.details["approval"] == request
+    assert third.error.code == "APPROVAL_REQUIRED"
+    assert third.error.details["approval"]["id"] != request
+    assert asked == ["approval.required", "approval.denied", "approval.required"]
+    assert old.read_text() == "old\n"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from handrail.kernel import Parts
 
 log = logging.getLogger("handrail")
+MOST_LEFT = 1000
 
 
 class Approving:
@@ -36,6 +37,7 @@ class Approving:
         active: Mapping[str, Step],
     ) -> None:
         self._parts, self._digest, self._inputs, self._world, self._active = parts, digest, inputs, world, active
+        self._left: dict[str, str] = {}  # digest of a call -> the request that nobody had answered when it ended
 
     async def ask(self, step: Step) -> None:
         """Return only when the call may go on: with a grant that is not yet spent."""
@@ -165,6 +167,7 @@ class Approving:
 
     async def _request(self, step: Step) -> Grant:
         parts, used = self._parts, self._parts.limits.usage.used
+        self._tell_late_no(step)
         parts.limits.usage.check_prompts()
         request = parts.ledger.request(await self._question(step), orjson.loads(step.args_json))
         asked = getattr(parts.approver, "asks", True)
@@ -173,6 +176,9 @@ class Approving:
         used["prompts"] += asked
         reply = await self._reply(step, request)
         if reply.state == "pending":
+            if len(self._left) >= MOST_LEFT:
+                self._left.clear()
+            self._left[step.digest] = request.id
             raise Problem(
                 Code.APPROVAL_REQUIRED,
                 f"A person must approve this call first: {request.reason}. It is on record as {request.id}; once "
@@ -181,8 +187,7 @@ class Approving:
             )
         grant = self._on_record(step) if reply.state == "granted" else None
         if grant is None:
-            refused = {"request": request.id, "state": reply.state, "by": reply.by, "advice": reply.advice}
-            self._append("approval.denied", step, refused)
+            self._append("approval.denied", step, _denied(request.id, reply))
             expired = reply.state == "expired"
             raise Problem(
                 Code.APPROVAL_DENIED,
@@ -191,6 +196,18 @@ class Approving:
                 advice=reply.advice,
             )
         return grant
+
+    def _tell_late_no(self, step: Step) -> None:
+        """Tell a call that is repeated, once, that its request was denied after the first had ended."""
+        request = self._left.pop(step.digest, None)
+        if request is None:
+            return
+        recorded = self._parts.ledger.find(request)
+        if recorded.state != "denied":
+            return
+        reply = recorded.reply or Reply("denied")
+        self._append("approval.denied", step, _denied(request, reply))
+        raise Problem(Code.APPROVAL_DENIED, _refusal(reply), approval=request, advice=reply.advice)
 
     async def _reply(self, step: Step, request: Request) -> Reply:
         """Ask; a crashed approver is a refusal, and the callers of a nested call wait without losing time."""
@@ -238,6 +255,10 @@ class Approving:
         if step.tool.preview is None:
             return ""
         return str(self._parts.finisher.hidden(await step.tool.preview(**self._inputs(step))))
+
+
+def _denied(request: str, reply: Reply) -> dict[str, Any]:
+    return {"request": request, "state": reply.state, "by": reply.by, "advice": reply.advice}
 
 
 def _refusal(reply: Reply) -> str:
