@@ -5,26 +5,19 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from attacks._shell_bash import MARKER, hostile, needs_bash, prepared, run_all
+from attacks._shell_forbidden import ALL_FORBIDDEN, PERMITTED
+from attacks._shell_gate import unasked
 from attacks._shell_lines import ARGUMENTS, ASKED, EXPANSIONS, HARMLESS, OPTIONAL, PLAIN, WRAPPERS
 from handrail.policy.patterns import words_match
-from handrail.policy.shell import (
-    Part,
-    arguments,
-    forbidden_line,
-    git,
-    harmless,
-    read_line,
-    reading,
-    scan_word,
-    wrappers,
-)
+from handrail.policy.rules import Rule
+from handrail.policy.shell import arguments, git, harmless, read_line, reading, scan_word, wrappers
+from handrail.words import Decision
 
 judging = sys.modules["handrail.policy.shell.harmless"]  # the function of that name hides it
 GROUPS = {"plain": PLAIN, "expansions": EXPANSIONS, "wrappers": WRAPPERS, "arguments": ARGUMENTS}
@@ -83,28 +76,15 @@ ALLOWED = [
     "ed",
     "gcc",
 ]
-
-
-def unasked(line: str, allows: Callable[[Part], bool] = lambda part: harmless(part.words)) -> bool:
-    """Whether a line would run without a question: every part allowed, nothing in doubt, nothing written."""
-    reading = read_line(line)
-    return (
-        not reading.doubt
-        and not reading.writes
-        and forbidden_line(line, reading) is None
-        and not denied(line)
-        and all(not part.doubt and allows(part) for part in reading.parts)
-    )
+CARELESS = [
+    Rule(Decision.ALLOW, f"rules.{name}", "proc.exec", target) for name in ALLOWED for target in (name, f"{name} *")
+]
+ALLOW_ALL = {"rules": [{"effect": "allow", "touch": "proc.exec"}, {"effect": "allow", "touch": "fs.*"}]}
 
 
 def denied(line: str) -> bool:
     """Whether a rule that denies the marker sees it."""
     return any(words_match(MARKER, part.words, prefix=True) for part in read_line(line).parts)
-
-
-def allowed_by_rules(part: Part) -> bool:
-    """Whether the careless operator's rules cover a part."""
-    return any(words_match(f"{name} *", part.words) or words_match(name, part.words) for name in ALLOWED)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +114,8 @@ def test_no_line_that_reaches_the_forbidden_program_runs_unasked() -> None:
 def test_rules_that_allow_the_outer_program_do_not_open_the_line() -> None:
     """Allowing `find *` or `bash *` says nothing of what they run in turn."""
     own_choice = {"git", "bash evil.sh"}  # a rule for `git *` takes what the repository's settings say in the bargain
-    opened = [line for line in ALL if unasked(line, lambda part: harmless(part.words) or allowed_by_rules(part))]
+    opened = [line for line in ALL if unasked(line, *CARELESS)]
+    assert (unasked("nohup ls", *CARELESS), unasked("nohup ls")) == (True, False)
     assert [
         line for line in opened if not any(line.startswith(name) for name in own_choice) and "git" not in line
     ] == []
@@ -161,6 +142,16 @@ def test_daily_lines_reach_nothing_else_and_write_nothing(place: Path) -> None:
 def test_lines_that_change_something_ask() -> None:
     """As do those that run what a repository says."""
     assert [line for line in ASKED if unasked(line)] == []
+
+
+async def test_the_runtime_denies_what_no_rule_allows(opens: Any) -> None:
+    """Through the whole of what a call goes through, under rules that allow every command and every file."""
+    async with opens(config=ALLOW_ALL, enable=("exec",)) as runtime:
+        told = {line: runtime.explain("run_command", {"command": line}) for line in ALL_FORBIDDEN if len(line) < 65_536}
+        let = runtime.explain("run_command", {"command": PERMITTED.splitlines()[0]})
+    assert [line for line, verdict in told.items() if verdict.decision is not Decision.DENY] == []
+    assert [line for line, verdict in told.items() if "builtin.command" not in [f.rule for f in verdict.findings]] == []
+    assert let.decision is Decision.ALLOW
 
 
 def contents(folder: Path) -> dict[str, bytes]:

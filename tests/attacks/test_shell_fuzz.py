@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from attacks._shell_bash import MANY, hostile, needs_bash, prepared, run_all
+from attacks._shell_gate import unasked
 from attacks._shell_lines import ARGUMENTS, EXPANSIONS, HARMLESS, PLAIN, WRAPPERS
-from attacks.test_shell import contents, unasked
+from attacks.test_shell import contents
+from handrail.policy.rules import Rule
+from handrail.words import Decision
 
 SCALE = int(os.environ.get("HANDRAIL_TEST_SCALE", "1"))
-LINES = 2_000 if SCALE == 1 else 600 * SCALE
+LINES = max(2_000, 600 * SCALE)  # distinct ones
+WRITES_ASK = Rule(Decision.ASK, "rules.1", "fs.write")  # new files are otherwise written without a question
 CORPUS = [*HARMLESS, *PLAIN, *EXPANSIONS, *WRAPPERS, *ARGUMENTS]
 JOINTS = ["; ", " && ", " || ", " | ", "\n", " & ", ";", "|", " |& ", " # ", " \\\n", "&&", "\t"]
 PIECES = [
@@ -192,8 +196,10 @@ def test_generated_lines_that_need_no_prompt_never_reach_the_marker_nor_write(tm
     place = prepared(tmp_path / "place", MANY)
     hostile(place)
     rng = random.Random(20_260_101)
-    lines = {generated(rng) for _ in range(LINES)}
-    quiet = sorted(line for line in lines if unasked(line))
+    lines: set[str] = set()
+    while len(lines) < LINES:
+        lines.add(generated(rng))
+    quiet = sorted(line for line in lines if unasked(line, WRITES_ASK))
     assert len(quiet) >= 0.15 * LINES
     before = contents(place)
     for start in range(0, len(quiet), 500):

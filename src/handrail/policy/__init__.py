@@ -1,7 +1,7 @@
 """`decide(touches, world) -> Verdict`: pure, one file per source.
 
-builtin, confine, enablement, skills,
-programs (forbidden commands)          deny, and only deny
+builtin, confine, enablement, skills   deny, and only deny
+programs (forbidden commands)          deny, and ask for what cannot be looked at
 rules                                  the operator's: the strictest that matches
 defaults                               only where no rule matches
 grants                                 lift ask, never deny

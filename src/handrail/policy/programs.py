@@ -16,14 +16,18 @@ from handrail.words import Exclusion, Finding, Place, PlaceKind, Root, Touch, To
 
 
 def findings(touch: Touch) -> Iterator[Finding]:
-    """Denials of commands that destroy a machine, whatever rules say."""
+    """Deny commands that destroy a machine, and ask for what cannot be looked at, whatever rules say."""
     from handrail.policy import shell
 
     why = shell.forbidden(touch.words, touch.target)
-    if why is None and not touch.words:
-        why = shell.forbidden_line(touch.target, shell.read_line(touch.target))
+    unseen = ""
+    if why is None and not touch.words:  # stated of the line as a whole
+        reading = shell.read_line(touch.target)
+        why, unseen = shell.forbidden_line(touch.target, reading), reading.unseen
     if why is not None:
         yield Finding("builtin", "builtin.command", DENY, why, code="COMMAND_NOT_ALLOWED")
+    elif unseen:
+        yield Finding("builtin", "builtin.command", ASK, f"`{_short(touch.target)}` asks in any case: {unseen}")
 
 
 def default(touch: Touch, world: World) -> Finding:

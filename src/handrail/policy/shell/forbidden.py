@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import islice
 from posixpath import normpath
 
+from handrail.policy.shell.bombs import BOMB, multiplies
 from handrail.policy.shell.model import Reading
 
 _ROOTS = re.compile(r"/+\.?\*?|/+(?:\.\./*)+\*?|~/?\*?|~[a-z_][\w-]*/?\*?|\$\{?HOME\}?/?\*?")
@@ -27,32 +27,42 @@ _DOWNLOAD = re.compile(
     r"\birm\b|net\.webclient|httpclient|start-bitstransfer|-e(?:nc(?:odedcommand)?|c)?\b\s+[A-Za-z0-9+/=]{16,}",
     re.IGNORECASE,
 )
-_DEFINED = re.compile(r"\([ \t]{0,9}\)|\bfunction[ \t]+[^\s;&|(){}]{1,64}")
-_NAME_BEFORE = re.compile(r"([^\s;&|(){}]{1,64})[ \t]*\Z")
-_BODY = 512  # signs of a function's body that are looked at
-_MANY = 200  # functions in a line that are looked at; a line with any asks
-_FORKING = re.compile(r"fork\s+while\s+fork|while[\s(]{1,4}(?:1|True|true)[):\s{]{1,5}(?:os\.)?fork|\$0\s*[|&]+\s*\$0")
+_CMD = re.compile(r"(?:cmd|command|start|conhost|wsl|wt)(?:\.exe)?", re.IGNORECASE)
+_INTERPRETERS = re.compile(r"(?:perl|python|pypy|ruby|php|lua|node|nodejs|deno|bun|tclsh)[0-9.]*")
+_FORKING = re.compile(
+    r"fork(?:\(\))?\s+while\s+(?:fork|1|true)\b|(?:while[\s(]{1,4}(?:1|True|true)|for\s*\(\s*;\s*;\s*\)|\bloop)[):\s{(]{1,5}"
+    r"(?:do\s)?\s{0,4}(?:os\.|pcntl_|Process\.)?fork"
+)
+# Written to when they stand in any place but the first; what is read comes first.
+_WRITERS = re.compile(
+    r"cp|mv|install|truncate|cat|sponge|rsync|ddrescue|dd_rescue|xfs_copy|e2image|qemu-img|bmaptool|partclone\..+"
+)
+_DD = frozenset({"dd", "dcfldd", "dc3dd", "sg_dd"})
+_NAMED = re.compile(
+    r"(?<![\w.-])(?:rm|find|dd|ddrescue|chmod|chown|chgrp|mkfs\S*|mke2fs|blkdiscard|wipefs|shred|tee|cp|mv|cat)(?![\w-])"
+)
+_PARTS = re.compile(r"[;&|()`\n{}]+")
 
 
 def forbidden(words: Sequence[str], text: str = "") -> str | None:
     """Why a command is denied whatever rules say."""
     if not words:
         return None
-    name = words[0].rsplit("/", 1)[-1]
+    name = words[0].rsplit("/", 1)[-1].rsplit("\\", 1)[-1]
     rest = [_bare(word) for word in words[1:]]
     if name == "rm":
         return _removes(rest)
     if name in ("chmod", "chown", "chgrp"):
         return _opens(name, rest)
-    if name == "dd":
-        disk = next((word for word in rest if word.startswith("of=") and _DISK.match(word[3:])), None)
-        return f"dd would overwrite {disk[3:]}" if disk else None
+    if name in _DD:
+        disk = next((word for word in rest if word.startswith("of=") and _DISK.match(_bare(word[3:]))), None)
+        return f"{name} would overwrite {disk[3:]}" if disk else None
     if _DISK_TOOLS.fullmatch(name):
         return _on_disk(name, rest)
-    if _POWERSHELL.fullmatch(name) and _DOWNLOAD.search(f"{' '.join(rest)} {text}"):
-        return "PowerShell would run or fetch what it downloads"
-    if name in ("tee", "cp", "mv", "truncate", "cat") and any(_DISK.fullmatch(word) for word in rest[-1:]):
-        return f"{name} would write to {rest[-1]}"
+    if disk := _written(name, rest):
+        return f"{name} would write to {disk}"
+    if why := _downloads_or_forks(name, f"{' '.join(rest)} {text}"):
+        return why
     if name == "find" and ("-delete" in rest or "rm" in rest) and any(_is_root(word) for word in rest[:3]):
         return "find would delete all that the machine or a home holds"
     return None
@@ -60,28 +70,66 @@ def forbidden(words: Sequence[str], text: str = "") -> str | None:
 
 def forbidden_line(line: str, reading: Reading) -> str | None:
     """Why a line as a whole is denied whatever rules say."""
-    if _FORKING.search(line) or any(_starts_itself(found) for found in islice(_DEFINED.finditer(line), _MANY)):
-        return "the line starts itself again and again: a fork bomb"
-    if disk := next((path for path in reading.writes if _DISK.fullmatch(path)), None):
+    if reading.bomb or multiplies(line):
+        return BOMB
+    if disk := next((path for path in reading.writes if _DISK.fullmatch(_bare(path))), None):
         return f"the line would write to {disk}"
-    if any(
-        part.words[:1] == ("cd",) and any(_is_root(_bare(word)) for word in part.words[1:]) for part in reading.parts
-    ):
+    if any(_goes_to_a_root(part.words) for part in reading.parts):
         emptied = next((part for part in reading.parts if _empties_here(part.words)), None)
         if emptied is not None:
             return f"{emptied.text} would empty a root"
     return next((why for part in reading.parts if (why := forbidden(part.words, part.text))), None)
 
 
+def may_be_forbidden(line: str) -> bool:
+    """Whether a line that is not understood names, in whatever quotes, what may be forbidden."""
+    text = re.sub(r"[\"'\\]", "", line)
+    if _POWERSHELL.search(text) and _DOWNLOAD.search(text):
+        return True
+    for piece in _PARTS.split(text) if _NAMED.search(text) or "/dev/" in text else ():
+        words = [_bare(word) for word in re.split(r"[\s<>]+", piece)]
+        aimed = any(_is_root(word) or _DISK.match(word.removeprefix("of=")) for word in words)
+        if aimed and (_NAMED.search(piece) or ">" in piece):
+            return True
+    return False
+
+
+def _downloads_or_forks(name: str, said: str) -> str | None:
+    powershell = _POWERSHELL.fullmatch(name) or (_CMD.fullmatch(name) and _POWERSHELL.search(said))
+    if powershell and _DOWNLOAD.search(said):
+        return "PowerShell would run or fetch what it downloads"
+    return BOMB if _INTERPRETERS.fullmatch(name) and _FORKING.search(said) else None
+
+
+def _written(name: str, rest: Sequence[str]) -> str | None:
+    """The disk that a command writes to by its place among the words."""
+    named = [word for word in rest if not word.startswith("-")]
+    if _WRITERS.fullmatch(name) and not (name in ("cat", "truncate") and len(named) == 1):
+        named = named[1:]
+    elif name not in ("tee", "cat", "truncate"):
+        return None
+    return next((word for word in named if _DISK.fullmatch(word)), None)
+
+
+def _goes_to_a_root(words: Sequence[str]) -> bool:
+    if words[:1] not in (("cd",), ("pushd",)):
+        return False
+    named = [word for word in words[1:] if not word.startswith("-")]
+    return len(words) == 1 or any(_is_root(_bare(word)) for word in named)
+
+
 def _empties_here(words: Sequence[str]) -> bool:
-    here = [word for word in words[1:] if word in ("*", ".", "./*", ".*", "./", "..")]
-    return bool(here) and words[0].rsplit("/", 1)[-1] == "rm" and _deep(words)
+    if not any(word in ("*", ".", "./*", ".*", "./", "..") for word in words[1:]):
+        return False
+    name = words[0].rsplit("/", 1)[-1]
+    deletes = name == "find" and ("-delete" in words or "rm" in words)
+    return deletes or (name in ("rm", "chmod", "chown", "chgrp") and _deep(words))
 
 
 def _bare(word: str) -> str:
     """A word as written, without quotes, and a path in its shortest form."""
     text = word.replace('"', "").replace("'", "")
-    return normpath(text) if text.startswith("/") and not text.startswith("/dev/") else text
+    return f"/{normpath(text).lstrip('/')}" if text.startswith("/") else text
 
 
 def _is_root(word: str) -> bool:
@@ -109,14 +157,3 @@ def _on_disk(name: str, rest: Sequence[str]) -> str | None:
         return f"{name} would destroy {disk}"
     named = [word for word in rest if not word.startswith("-")]
     return f"{name} makes or wipes file systems" if _WHATEVER.fullmatch(name) and named else None
-
-
-def _starts_itself(found: re.Match[str]) -> bool:
-    """Whether a function starts itself in the background or in a pipe."""
-    before = found[0] if found[0][0] != "(" else found.string[max(0, found.start() - 80) : found.start()]
-    named = _NAME_BEFORE.search(before)
-    if named is None:
-        return False
-    name = rf"(?<![\w:.-]){re.escape(named[1])}(?![\w:.-])"
-    body = found.string[found.end() : found.end() + _BODY]
-    return re.search(rf"{name}[ \t]*(?:\|[ \t]*&?[ \t]*{name}|&(?!&))", body) is not None

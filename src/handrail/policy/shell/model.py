@@ -25,6 +25,8 @@ class Reading:
     reads: tuple[str, ...] = ()  # where input comes from
     git_writes: tuple[str, ...] = ()  # "commit", "push" …
     doubt: str = ""  # what concerns the whole line
+    bomb: bool = False  # it, or a line within it, starts itself again and again
+    unseen: str = ""  # what could not be looked at and may be forbidden: then no rule allows the line unasked
 
 
 class Sure(IntEnum):

@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 
 from handrail.policy.shell import files, git, wrappers
+from handrail.policy.shell.bombs import multiplies
+from handrail.policy.shell.forbidden import forbidden_line, may_be_forbidden
 from handrail.policy.shell.harmless import calm_for_any, harmless
 from handrail.policy.shell.model import (
     MAX_BROKEN_BYTES,
@@ -37,7 +39,10 @@ def read_anew(line: str) -> Reading:
     """Read a line without looking whether it was read before."""
     whole = _Whole()
     whole.line(line, Places())
-    return whole.reading()
+    found = whole.reading()
+    # What is denied as a whole is stated as a whole: its commands may each be fine.
+    whole.doubts(forbidden_line(line, found) or "")
+    return found if found.doubt == whole.doubt else whole.reading()
 
 
 _cached = lru_cache(maxsize=256)(read_anew)
@@ -59,9 +64,13 @@ class _Whole:
         self.reads: dict[str, None] = {}
         self.git_writes: dict[str, None] = {}
         self.doubt = ""
+        self.bomb = False
+        self.unseen = ""
+        self.reads_input = False  # the command being read has a shell that takes lines from its input
 
     def reading(self) -> Reading:
-        return Reading(tuple(self.parts), tuple(self.writes), tuple(self.reads), tuple(self.git_writes), self.doubt)
+        files_and_git = (tuple(self.writes), tuple(self.reads), tuple(self.git_writes))
+        return Reading(tuple(self.parts), *files_and_git, self.doubt, self.bomb, self.unseen)
 
     def doubts(self, why: str) -> None:
         self.doubt = self.doubt or why
@@ -77,12 +86,15 @@ class _Whole:
             source = line.encode("utf-8", "replace")
             line = source.decode()
         if len(source) > MAX_BYTES or depth > MAX_DEPTH:
-            self.doubts(f"the line is longer than {MAX_BYTES} bytes or nested too deeply")
+            self.unseen = f"the line is longer than {MAX_BYTES} bytes or nested too deeply"
+            self.doubts(self.unseen)
             return
+        self.bomb = self.bomb or multiplies(line)
         if odd := _ODD.search(line):
             self.doubts(f"the line holds the sign U+{ord(odd[0]):04X}")
         try:
-            found = Scanner(source.decode("latin-1"), sh=sh).read()
+            scanner = Scanner(source.decode("latin-1"), sh=sh)
+            found = scanner.read()
         except (NotUnderstoodError, RecursionError) as error:
             self._not_understood(line, source, str(error) or "nested too deeply", places, depth)
             return
@@ -92,14 +104,24 @@ class _Whole:
             tree = Tree(source)
             if tree.broken or tree.functions or tree.spans() != _spans(found):
                 self._not_understood(line, source, "two readers see different commands in the line", places, depth)
+        if scanner.leaves and (depth or scanner.leaves == "loop"):
+            self.doubts("jobs in the background are started in a loop or by a line within the line")
+        before: Simple | None = None
         for index, simple in enumerate(found):
             _decode(simple)
             after = found[index + 1] if index + 1 < len(found) else None
+            self.reads_input = False
             self._simple(simple, source, places, after, depth)
+            if self.reads_input:
+                self._input(simple, before if simple.joint in ("|", "|&") else None, places, depth)
+            before = simple
 
     def _not_understood(self, line: str, source: bytes, why: str, places: Places, depth: int) -> None:
         """Name every command that may be in the line, so that rules that deny can see it."""
         self.doubts(why)
+        self.bomb = self.bomb or (_SHELLS.search(line) is not None and multiplies(re.sub(r"[\"'\\]", "", line)))
+        if may_be_forbidden(line):
+            self.unseen = self.unseen or f"it may hold a forbidden command, and is not understood: {why}"
         if len(source) <= MAX_BROKEN_BYTES:
             tree = Tree(source)
             for simple in tree.commands:
@@ -112,6 +134,15 @@ class _Whole:
             first = next((at for at, word in enumerate(words) if "=" not in word and word not in _LEADING), len(words))
             if words[first:]:
                 self.parts.setdefault(Part(tuple(words[first:]), piece.strip(), why))
+
+    def _input(self, simple: Simple, before: Simple | None, places: Places, depth: int) -> None:
+        """Take the lines that a shell is given in the line itself: here-documents, and what is echoed to it."""
+        given = [*(before.redirects if before else ()), *simple.redirects]
+        lines = [item.body or item.target.text for item in given if item.operator.startswith("<<")]
+        if before is not None and before.words and before.words[0].text in ("echo", "printf"):
+            lines.append(" ".join(word.text for word in before.words[1:] if not word.text.startswith("-")))
+        for line in lines:
+            self.line(line, places.copy(), depth=depth + 1)
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────
 
@@ -129,6 +160,7 @@ class _Whole:
     def _command(self, words: list[Word], text: str, places: Places, doubt: str, depth: int) -> None:
         """One command with the words it would get, and what it runs in turn."""
         inner = wrappers.unwrap(words)
+        self.reads_input = self.reads_input or wrappers.takes_input(words, inner)
         unknown = next((word for word in words if word.sure is not Sure.LITERAL), None)
         if not doubt and unknown is not None and not calm_for_any(words):
             doubt = f"what {unknown.text} stands for is not known"
@@ -139,7 +171,8 @@ class _Whole:
             self._file(write, places, None)
         for commands in inner.commands:
             if depth > MAX_DEPTH:
-                self.doubts("commands within commands are nested too deeply")
+                self.unseen = "commands within commands are nested too deeply"
+                self.doubts(self.unseen)
             elif commands:
                 self._command(commands, " ".join(word.text for word in commands), places, "", depth + 1)
         for line, sh in inner.lines:
@@ -155,6 +188,7 @@ class _Whole:
         kept.update(dict.fromkeys(path for path in paths if not files.is_private(path)))
 
 
+_SHELLS = re.compile(r"\b(?:[a-z]*sh|eval|source|trap)\b|(?<!\S)\.\s")
 _LEADING = frozenset(
     [
         "if",

@@ -36,6 +36,7 @@ class Scanner:
         self.scope: tuple[str, ...] = ()
         self.pending: list[tuple[Simple, int]] = []  # here-documents whose body starts at the next newline
         self.serial = 0
+        self.leaves = ""  # "job" where something is left in the background, "loop" where that is in a loop
 
     def read(self) -> list[Simple]:
         """Read the whole line."""
@@ -59,6 +60,8 @@ class Scanner:
             operator = self._operator()
             if operator not in (";", "&", "&&", "||", "|", "|&", "\n"):
                 return
+            if operator == "&" and self.leaves != "loop":
+                self.leaves = "loop" if any(label.startswith("loop") for label in self.scope) else "job"
             self._take(operator)
             joint = operator
 

@@ -107,6 +107,7 @@ _RUNS = {  # a first word (or two) after which a command follows
     "conda": ("run",),
 }
 _SHELLS = frozenset(["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "rbash", "fish", "csh", "tcsh"])
+_INPUT = _SHELLS | {"source", "."}
 
 
 def unwrap(words: Words) -> Inner:
@@ -123,6 +124,11 @@ def unwrap(words: Words) -> Inner:
         commands = [item for item in skipped if item.text != "--"]
         return Inner((commands,), plain=False) if commands else NOTHING
     return NOTHING
+
+
+def takes_input(words: Words, inner: Inner) -> bool:
+    """Whether a command is a shell that may read lines from its input."""
+    return _name(words[0]) in _INPUT and not inner.lines
 
 
 def runs_by_argument(texts: Sequence[str]) -> str:
