@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from handrail.arguments import Parameter, Shape, short
 from handrail.errors import Code, Misuse, Problem
@@ -73,6 +73,7 @@ class Tool:
     changing: bool  # whether a call of it may change the world
     ask_first: bool = False  # enabled only by its own name, never by its toolset
     single_paths: frozenset[str] = frozenset()  # arguments that are one path each, never a list of them
+    does: Literal["reads", "destroys"] | None = None  # to what is there, where its touches alone do not say it
     preview: Function | None = None  # reads only; gives the diff that a person is shown before approving
     adapters: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict)
 
@@ -167,6 +168,7 @@ def tool(  # type: ignore[misc]  # the second overload stands for all options be
     max_bytes: int = 1024 * 1024,
     offered: bool = True,
     ask_first: bool = False,
+    does: Literal["reads", "destroys"] | None = None,
     preview: Function | None = None,
     adapters: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
 ) -> Tool | Callable[[Function], Tool]:
@@ -177,12 +179,13 @@ def tool(  # type: ignore[misc]  # the second overload stands for all options be
     declares neither is taken for high-risk and changing unless it is marked `pure`. `str` metadata of an annotated
     argument is its description. `preview` takes the tool's own parameters and gives the diff that a person is shown
     before approving; it only reads. `changing` is for a tool that changes what may be called and nothing in the
-    world. `adapters` translate the arguments of an older major version.
+    world. `does` is told to clients and decides nothing: a request that only reads, a change that takes away.
+    `adapters` translate the arguments of an older major version.
     """
 
     def make(function: Function) -> Tool:
         declared = _declared(function, name, touches, permissions, pure=pure)
-        declared["changing"] |= changing
+        declared |= {"changing": declared["changing"] or changing, "does": does}
         return Tool(
             **declared,
             toolset=toolset or _toolset_of(function),
@@ -236,8 +239,7 @@ def _signature(
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise Misuse(f"tool {name}: *{parameter.name} cannot be described to a model; name each argument")
-        hint = hints.get(parameter.name)
-        if hint is None:
+        if (hint := hints.get(parameter.name)) is None:
             raise Misuse(f"tool {name}: argument {parameter.name} needs a type")
         if is_port(hint):
             injected.append((parameter.name, hint))
@@ -358,13 +360,11 @@ class Catalog:
         """Give a tool; UNKNOWN_TOOL names the nearest ones."""
         if not isinstance(name, str):
             raise Problem(Code.UNKNOWN_TOOL, f"A tool is named by a text, not by {short(name)}.", near=[])
-        found = self._tools.get(name)
-        if found is not None:
+        if (found := self._tools.get(name)) is not None:
             return found
         if name not in self._lazy:
             self._look_for_more()
-        load = self._lazy.get(name)
-        if load is None:
+        if (load := self._lazy.get(name)) is None:
             near = [item for item in nearest(name[:100], self.names(), 3, 0.4) if self._is_offered(item)]
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise Problem(Code.UNKNOWN_TOOL, f"There is no tool {short(name)}.{hint}", near=near)

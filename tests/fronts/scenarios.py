@@ -380,4 +380,21 @@ RUNS = (
     ),
 )
 
-ALL = (*TOOLS, *GATES, *APPROVALS, *RUNS)
+PYTHON = {"a.py": "import os\n\n\ndef answer() -> int:\n    return 42 +\n"}
+ELSEWHERE = {"url": "https://example.org/"}
+
+
+def _enabled(toolset: str) -> str:
+    return f'tools.enable = ["{toolset}"]\n'
+
+
+SETS = (
+    Scenario("run a command", (Do("run_command", {"command": "echo hello"}, shows="hello"),), _enabled("exec")),
+    Scenario("a host that is not allowed", (denied("http_fetch", ELSEWHERE, "HOST_NOT_ALLOWED"),), _enabled("http")),
+    Scenario("recall nothing", (Do("recall_memory", {"query": "x"}, shows="No note fits"),), _enabled("memory")),
+    Scenario("list skills", (Do("list_skills", {}, shows="no skills"),)),
+    Scenario("lint a file", (Do("read_lints", {"paths": ["a.py"]}, shows="a.py:5:"),), files=PYTHON),
+    Scenario("search by meaning", (Do("codebase_search", {"query": "the answer"}, shows="a.py"),), files=PYTHON),
+)
+
+ALL = (*TOOLS, *GATES, *APPROVALS, *RUNS, *SETS)

@@ -13,13 +13,22 @@ import pytest
 from fronts.conftest import Cli
 from fronts.zygote import Zygote
 
-LOST = "tools cannot be offered: bash, ls, cat, head, tee, sed not found; apt-get install bash coreutils sed\n"
+LOST = (
+    "tools cannot be offered: bash, ls, cat, head, tee, sed, fd or fdfind not found; "
+    "apt-get install bash coreutils fd-find sed\n"
+)
 
 
 @pytest.fixture
-def bare(zygote: Zygote, work: Path, own_user: Path) -> Cli:
-    """The command line of a user who has no settings."""
-    return Cli(zygote, work, own_user)
+def bare(zygote: Zygote, work: Path, own_user: Path, tmp_path: Path) -> Cli:
+    """The command line of a user who has no settings, on a machine that has fd: whether this one does is all one."""
+    made = Cli(zygote, work, own_user)
+    stand_in = tmp_path / "programs" / "fd"
+    stand_in.parent.mkdir()
+    stand_in.write_text("#!/bin/sh\n")
+    stand_in.chmod(0o755)
+    made.env["PATH"] += f":{stand_in.parent}"
+    return made
 
 
 @pytest.fixture

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from fronts._every_tool import everything, holds, offered
 from fronts.conftest import Cli
 from fronts.mcp_ends import ENVELOPE, TOKEN, connected, serving
 from fronts.terminal import at_terminal
@@ -29,29 +31,6 @@ HANDRAIL = str(Path(sys.executable).with_name("handrail"))
 ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])
 MODE: dict[str, Any] = {"handshake": "legacy", "stateless": "auto"}
 SETTINGS = '[tools]\nenable = ["fs", "delete_path"]\n[[rules]]\neffect = "allow"\ntouch = "fs.delete"\ntarget = "**"\n'
-# How each tool is called, in this order; a tool that is not here is called without arguments and may refuse that.
-CALLS: dict[str, dict[str, Any]] = {
-    "read_file": {"path": "a.txt"},
-    "list_dir": {},
-    "stat_path": {"path": "a.txt"},
-    "hash_file": {"path": "a.txt"},
-    "read_media": {"path": "a.txt"},
-    "list_roots": {},
-    "find_files": {"pattern": "*.txt"},
-    "grep": {"pattern": "one"},
-    "now": {},
-    "hash_text": {"text": "a"},
-    "json_select": {"expression": "a", "json": {"a": 1}},
-    "render_template": {"template": "{{a}}", "data": {"a": 1}},
-    "truncate_text": {"text": "abc", "max_chars": 10},
-    "display": {"content": "hello"},
-    "write_file": {"path": "b.txt", "content": "two\n"},
-    "edit_file": {"path": "b.txt", "edits": [{"old": "two", "new": "2"}]},
-    "apply_patch": {"patch": "*** Begin Patch\n*** Add File: c.txt\n+three\n*** End Patch\n"},
-    "make_dir": {"path": "d"},
-    "move_path": {"source": "c.txt", "target": "d/c.txt"},
-    "delete_path": {"path": "b.txt", "confirm": True},
-}
 
 
 def parameters(work: Path, config: Path) -> StdioServerParameters:
@@ -71,18 +50,21 @@ def config(work: Path, tmp_path: Path) -> Path:
 
 
 @ERAS
-async def test_the_official_client_lists_and_calls_every_tool(work: Path, config: Path, era: str) -> None:
-    """Over stdio; the client checks each result against the schema that was listed."""
-    async with Client(stdio_client(parameters(work, config)), mode=MODE[era]) as client:
+async def test_the_official_client_lists_and_calls_every_tool(work: Path, tmp_path: Path, era: str) -> None:
+    """Over stdio, all toolsets enabled; each result is the real one, and what the listed schema says."""
+    async with (
+        everything(work, tmp_path / "settings.toml") as calls,
+        Client(stdio_client(parameters(work, tmp_path / "settings.toml")), mode=MODE[era]) as client,
+    ):
         assert client.protocol_version == {"handshake": "2025-11-25", "stateless": "2026-07-28"}[era]
-        listed = {item.name for item in (await client.list_tools()).tools}
-        assert set(CALLS) <= listed
-        for name, args in CALLS.items():
+        schemas = {item.name: item.output_schema for item in (await client.list_tools()).tools}
+        assert set(schemas) == {tool for tool, _, _ in calls} == offered()
+        for name, args, want in calls:
             result = await client.call_tool(name, args)
             assert not result.is_error, (name, result.content)
             assert result.structured_content is not None
-        for name in sorted(listed - set(CALLS)):
-            assert (await client.call_tool(name, {})).content, name
+            jsonschema.validate(result.structured_content, schemas[name] or False)
+            assert holds(result.structured_content, want), (name, result.structured_content)
 
 
 @ERAS

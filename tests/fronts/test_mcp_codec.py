@@ -19,7 +19,7 @@ from handrail.front.mcp import wire
 from handrail.front.mcp.door import Door
 from handrail.front.mcp.logs import HidingFormatter
 from handrail.front.mcp.opening import Opening
-from handrail.front.mcp.results import hints, output_schema
+from handrail.front.mcp.results import output_schema
 from handrail.front.mcp.watch import watching
 from handrail.store.reader import events
 
@@ -353,36 +353,6 @@ async def test_a_dialect_is_spoken_in_lists_and_results(work: Path, dialect: str
         refused = await talk.call(name, {"path": "../a.txt"})
         assert (refused["isError"], "PATH_OUTSIDE_ROOTS" in str(refused["_meta"])) == (True, True)
         await talk.close()
-
-
-HINTS = {
-    "read_file": (True, False, True, False),
-    "display": (True, False, True, False),
-    "now": (True, False, True, False),
-    "write_file": (False, True, False, False),
-    "edit_file": (False, True, False, False),
-    "make_dir": (False, False, True, False),
-    "delete_path": (False, True, False, False),
-}
-
-
-@pytest.mark.parametrize("name", HINTS)
-def test_the_hints_of_a_tool_tell_the_truth(name: str) -> None:
-    """Read-only, destructive, idempotent, open world: from what it declares to touch."""
-    from handrail.tools import builtin
-
-    assert tuple(hints(builtin()[name]()).values()) == HINTS[name]
-
-
-def test_a_tool_that_declares_nothing_may_do_anything() -> None:
-    """The worst is told of it."""
-
-    @tool()
-    async def unknown() -> str:
-        """Do something."""
-        return ""
-
-    assert tuple(hints(unknown).values()) == (False, True, False, True)
 
 
 def test_data_that_is_no_object_is_put_into_one() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +11,8 @@ from typing import Any
 
 import pytest
 
-NEEDS = "@modelcontextprotocol/server-filesystem"
-GIVEN = os.environ.get("HANDRAIL_NODE_MODULES")  # read before a test's own user takes the place of ours
+from fronts._node import FILESYSTEM, modules, node_of
+
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -77,14 +75,11 @@ FAILS: list[Call] = [
 ]
 
 
-def modules() -> Path:
-    """The folder of node modules that has the reference server."""
-    if not GIVEN or not Path(GIVEN, NEEDS).is_dir() or shutil.which("node") is None:
-        reason = f"set HANDRAIL_NODE_MODULES to a node_modules folder with {NEEDS}"
-        if os.environ.get("CI") == "true" and GIVEN:
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return Path(GIVEN)
+@pytest.fixture
+def reference(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """How the reference server is started, without the folder it is to serve."""
+    found = modules(FILESYSTEM, tmp_path_factory)
+    return [node_of(found), str(found / FILESYSTEM / "dist" / "index.js")]
 
 
 def lay_out(root: Path) -> Path:
@@ -147,15 +142,14 @@ def sorted_lines(result: Any) -> Any:
     })  # fmt: skip
 
 
-def test_the_same_calls_are_answered_alike(tmp_path: Path, own_user: Path) -> None:
+def test_the_same_calls_are_answered_alike(tmp_path: Path, reference: list[str]) -> None:
     """Names, arguments, texts, content blocks and structured content, with the preset of the same name."""
-    script = modules() / NEEDS / "dist" / "index.js"
     theirs_root, ours_root = lay_out(tmp_path / "a/work"), lay_out(tmp_path / "b/work")
     ours_command = [
         *(HANDRAIL, "mcp", "--workspace", str(ours_root)),
         *("--dialect", "mcp-filesystem", "--preset", "mcp-filesystem"),
     ]
-    theirs_tools, theirs = talk(["node", str(script), str(theirs_root)], theirs_root, [*SAME, *FAILS])
+    theirs_tools, theirs = talk([*reference, str(theirs_root)], theirs_root, [*SAME, *FAILS])
     ours_tools, ours = talk(ours_command, ours_root, [*SAME, *FAILS])
     assert set(ours_tools) == set(theirs_tools)
     for name, tool in theirs_tools.items():
@@ -171,13 +165,12 @@ def test_the_same_calls_are_answered_alike(tmp_path: Path, own_user: Path) -> No
     assert [plain(answer) for answer in ours[len(SAME) :]] == [{"isError": True}] * len(FAILS)
 
 
-def test_one_file_that_fails_stops_no_other(tmp_path: Path, own_user: Path) -> None:
+def test_one_file_that_fails_stops_no_other(tmp_path: Path, reference: list[str]) -> None:
     """Both say so in the same place and the same shape."""
-    script = modules() / NEEDS / "dist" / "index.js"
     calls: list[Call] = [("read_multiple_files", {"paths": ["@/a.txt", "@/no.txt", "/etc/passwd", "@/src/b.py"]})]
     shapes = []
     for name, command in (
-        ("a", ["node", str(script)]),
+        ("a", reference),
         ("b", [HANDRAIL, "mcp", "--dialect", "mcp-filesystem", "--preset", "mcp-filesystem"]),
     ):
         root = lay_out(tmp_path / name / "work")

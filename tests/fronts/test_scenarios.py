@@ -17,8 +17,9 @@ EXIT = {"ok": 0, "failed": 1, "denied": 3, "pending": 4, "refused": 1}
 IDS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|apr_[a-z2-7]{10}")
 FLAGS = re.compile(r"(?<=--approval <id>) --config [^\"\s]+")  # the command line was told its settings by a flag
 OWN_TEXT = re.compile(r'"(call_id|created|expires|caller|digest|policy_digest)":("[^"]*"|[0-9.e+]+)')
+TOOK = re.compile(r"\b\d+(\.\d+)? m?s\b")
 # What belongs to one call, one place or one front end.
-OWN = {"call_id", "duration_ms", "created", "expires", "caller", "digest", "policy_digest", "replay"}
+OWN = {"call_id", "duration_ms", "created", "expires", "caller", "digest", "policy_digest", "replay", "seconds"}
 
 
 @pytest.mark.parametrize("scenario", ALL, ids=str)
@@ -116,6 +117,6 @@ def plain(value: Any, place: str) -> Any:
     if isinstance(value, list):
         return [plain(item, place) for item in value]
     if isinstance(value, str):
-        told = FLAGS.sub("", IDS.sub("<id>", value))
+        told = TOOK.sub("<time>", FLAGS.sub("", IDS.sub("<id>", value)))
         return OWN_TEXT.sub(r'"\1":…', told).replace(place, "<place>")
     return value

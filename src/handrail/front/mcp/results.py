@@ -16,6 +16,7 @@ from handrail.words import How, Json, Outcome, TouchKind
 _DESTRUCTIVE = frozenset(
     {TouchKind.FS_WRITE, TouchKind.FS_DELETE, TouchKind.PROC_EXEC, TouchKind.NET_CONNECT, TouchKind.GIT_WRITE}
 )
+_ONLY_ASKS = frozenset({TouchKind.FS_READ, TouchKind.TOOL_USE, TouchKind.NET_CONNECT})
 _OPEN_WORLD = frozenset({TouchKind.PROC_EXEC, TouchKind.NET_CONNECT})
 
 
@@ -53,15 +54,23 @@ def _entry(tool: Tool) -> dict[str, Json]:
 
 
 def hints(tool: Tool) -> dict[str, bool]:
-    """Tell what calls of a tool may do, from what it declares to touch; one that declares nothing may do anything."""
+    """Tell what calls of a tool may do, from what it declares; one that declares nothing may do anything."""
     kinds = frozenset(tool.permissions)
     unknown = not kinds and not tool.pure
+    destroys = tool.does == "destroys"
+    reads = not destroys and (not tool.changing or _asks_only(tool))
+    may_destroy = unknown or (bool(kinds & _DESTRUCTIVE) and not _adds_only(tool))
     return {
-        "readOnlyHint": not tool.changing,
-        "destructiveHint": tool.changing and (unknown or (bool(kinds & _DESTRUCTIVE) and not _adds_only(tool))),
-        "idempotentHint": not tool.changing or _adds_only(tool),
+        "readOnlyHint": reads,
+        "destructiveHint": destroys or (not reads and may_destroy),
+        "idempotentHint": reads or _adds_only(tool),
         "openWorldHint": unknown or bool(kinds & _OPEN_WORLD),
     }
+
+
+def _asks_only(tool: Tool) -> bool:
+    """Whether a tool that reaches others says that it only reads there; one that writes cannot say so."""
+    return tool.does == "reads" and bool(tool.permissions) and _ONLY_ASKS.issuperset(tool.permissions)
 
 
 def _adds_only(tool: Tool) -> bool:

@@ -8,7 +8,7 @@ from handrail.tools.exec._jobs import JobInfo, JobName, info, standing
 from handrail.words import Answer, Evidence
 
 
-@tool(risk="medium", permissions=("tool.use",))
+@tool(risk="medium", permissions=("tool.use",), does="destroys")
 async def job_stop(processes: Processes, job: JobName) -> Answer[JobInfo]:
     """End a background program and everything it started."""
     state = await processes.stop_job(job)

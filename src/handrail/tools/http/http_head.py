@@ -19,7 +19,7 @@ class Head:
     headers: dict[str, str]
 
 
-@tool(risk="high", touches=ask.touches, permissions=("net.connect",), timeout_seconds=65)
+@tool(risk="high", touches=ask.touches, permissions=("net.connect",), timeout_seconds=65, does="reads")
 async def http_head(
     net: Net, secrets: Secrets, url: ask.Address, headers: ask.Headers = None, timeout_ms: ask.Timeout = None
 ) -> Answer[Head]:

@@ -13,7 +13,7 @@ from handrail.words import Answer
 Action = Literal["create", "update", "delete"]
 
 
-@tool(risk="medium", permissions=["memory.write"], touches=lambda args: touch_of(args["scope"]))
+@tool(risk="medium", permissions=["memory.write"], touches=lambda args: touch_of(args["scope"]), does="destroys")
 async def update_memory(
     memory: Memory,
     secrets: Secrets,
