@@ -167,6 +167,7 @@ def terms_of(settings: Settings) -> Terms:
         timeout_seconds=told.timeout_seconds,
         pass_env=told.pass_env,
         max_jobs=told.max_jobs,
+        kill_output_bytes=told.kill_output_bytes,
         limits=ports.Limits(limits.max_output_lines, limits.max_output_bytes, max_read_bytes=limits.max_read_bytes),
     )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from handrail import dialects, ports, undoing
 from handrail.arguments import short
@@ -15,6 +16,7 @@ from handrail.compose import Composed, compose
 from handrail.errors import Misuse, Problem
 from handrail.gates.step import Step
 from handrail.kernel import Kernel
+from handrail.output.redact import MARK
 from handrail.policy import World, decide
 from handrail.policy.enablement import enabled
 from handrail.strict_json import is_text
@@ -22,8 +24,9 @@ from handrail.words import Call, Json, Outcome, Touch, Verdict, noun
 from handrail.worlds import Options
 
 if TYPE_CHECKING:
-    from handrail.dialects._dialect import Steps
+    from handrail.dialects._dialect import Rest
 
+T = TypeVar("T")
 _NOT_GIVEN = (None,) * 6  # of what a call may be given besides its tool and arguments
 
 
@@ -157,16 +160,31 @@ class Runtime:
         outcome = await composed.kernel.call(call)
         if composed.journal.wants_checkpoint():
             composed.checkpoint()
+        if spoken != "native" and outcome.truncation is not None:
+            rest = dialects.get(spoken).rest(outcome, args)
+            if rest is not None:
+                return await self._kept(outcome, rest, trace_id=trace_id, skill=skill, permissions=call.permissions)
         return outcome
 
-    async def _stepped(self, steps: Steps, **how: Any) -> Outcome:
-        """Make the calls that one call of a dialect stands for, each through every gate."""
+    async def _kept(self, outcome: Outcome, rest: Rest, **how: Any) -> Outcome:
+        """Keep the whole of a cut answer with the run, gathered by calls through every gate, and name it."""
+        text = await self._stepped(rest, **how)
+        if not text:
+            return outcome
+        try:
+            ref = self.parts.kernel.parts.shared["Spill"].put(text, outcome.tool)
+        except Problem as problem:
+            return replace(outcome, warnings=(*outcome.warnings, problem.message))
+        return replace(outcome, refs=(*outcome.refs, ref), redacted=outcome.redacted or MARK in text)
+
+    async def _stepped(self, steps: Generator[tuple[str, dict[str, Any]], Outcome, T], **how: Any) -> T:
+        """Make the calls that one call of a dialect stands for, each through every gate; give what comes of them."""
         try:
             tool, args = next(steps)
             while True:
                 tool, args = steps.send(await self.call(tool, args, dialect="native", **how))
         except StopIteration as done:
-            whole: Outcome = done.value
+            whole: T = done.value
             return whole
 
     def explain(self, name: str, args: Mapping[str, Json] | None = None, **how: Any) -> Verdict:

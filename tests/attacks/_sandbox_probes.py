@@ -67,8 +67,8 @@ FILES: dict[str, tuple[str, str]] = {
     "read-the-users'-homes": (
         "said",
         (
-            'for d in ("/root", "/home"):\n    for n in os.listdir(d):\n'
-            "        if os.path.isfile(d + '/' + n): escaped()"
+            'for d in ("/root", "/home"):\n    if os.access(d, 4):\n        for n in os.listdir(d):\n'
+            "            if os.path.isfile(d + '/' + n): escaped()"
         ),
     ),
     "read-tmp-of-the-machine": ("leak", 'show(P["tmp_file"])'),
@@ -79,7 +79,7 @@ FILES: dict[str, tuple[str, str]] = {
     "read-hidden-file-deep": ("leak", 'show(W + "/a/b/c/.pgpass")'),
     "read-hidden-key": ("leak", 'show(W + "/.ssh/id_rsa")'),
     "read-hidden-key-in-capitals": ("leak", 'show(W + "/.SSH/key")'),
-    "list-hidden-folder": ("said", 'if os.listdir(W + "/.ssh"): escaped()'),
+    "list-hidden-folder": ("leak", 'print(os.listdir(W + "/.ssh"))'),
     "read-hidden-by-renamed-parent": ("leak", 'os.rename(W + "/a/b", W + "/a/z"); show(W + "/a/z/c/.pgpass")'),
     "read-hidden-by-hard-link": ("leak", 'os.link(W + "/.netrc", W + "/linked"); show(W + "/linked")'),
     "read-hidden-by-rename": ("leak", 'os.rename(W + "/.netrc", W + "/plain"); show(W + "/plain")'),
@@ -150,7 +150,7 @@ FILES: dict[str, tuple[str, str]] = {
         'sc(437, -100, (W + "/s6").encode(), struct.pack("QQQ", 0o102, 0o4755, 0), 24)',
     ),
     "setgid-folder": ("heard", 'os.mkdir(W + "/s7"); os.chmod(W + "/s7", 0o2777)'),
-    "device-node": ("said", 'os.mknod(W + "/dev", 0o60666, os.makedev(8, 0)); escaped()'),
+    "device-node": ("heard", 'os.mknod(W + "/dev", 0o60666, os.makedev(8, 0))'),
     "open-memory-device": ("said", 'open("/dev/mem", "rb"); escaped()'),
     "open-kernel-log": ("said", 'open("/dev/kmsg", "rb"); escaped()'),
     "open-disk": (
@@ -175,10 +175,10 @@ KERNEL: dict[str, tuple[str, str]] = {
         ('b = struct.pack("8Q", 0x10000000, 0, 0, 0, 17, 0, 0, 0); pid = sc(435, b, 64)\n'
         "if pid == 0: os._exit(0)\nescaped()"),
     ),
-    "enter-another-namespace": ("said", 'f = os.open("/proc/self/ns/user", 0); sc(308, f, 0); escaped()'),
+    "enter-another-namespace": ("said", 'f = os.open("/proc/self/ns/uts", 0); sc(308, f, 0); escaped()'),
     "chroot": ("said", 'os.chroot("/usr"); escaped()'),
     "pivot-root": ("said", 'sc(155, b"/", b"/"); escaped()'),
-    "open-a-mount-tree": ("said", 'sc(428, -100, b"/", 1); escaped()'),
+    "open-a-mount-tree": ("said", 'sc(428, -100, b"/", 0x8001); escaped()'),
     "new-file-system": ("said", 'sc(430, b"tmpfs", 0); escaped()'),
     "trace-the-first-process": ("said", "sc(101, 16, FIRST, 0, 0); escaped()"),
     "trace-a-child": (
@@ -189,7 +189,8 @@ KERNEL: dict[str, tuple[str, str]] = {
     "read-the-first-process's-memory": (
         "said",
         ('b = ctypes.create_string_buffer(8); v = struct.pack("QQ", ctypes.addressof(b), 8)\n'
-        'sc(310, 1, v, 1, struct.pack("QQ", 0x400000, 8), 1, 0); escaped()'),
+        'try:\n    sc(310, FIRST, v, 1, struct.pack("QQ", 0x400000, 8), 1, 0); escaped()\n'
+        "except OSError as e:\n    if e.errno == 14: escaped()\n    raise"),  # a bad address is found after the leave
     ),
     "open-the-first-process's-memory": ("said", 'open("/proc/1/mem", "rb"); escaped()'),
     "read-the-first-process's-environment": ("said", 'open("/proc/1/environ", "rb").read(); escaped()'),
@@ -212,13 +213,22 @@ KERNEL: dict[str, tuple[str, str]] = {
             "    except OSError:\n        pass"
         ),
     ),
-    "see-the-runtime": ("said", "os.stat('/proc/%d/stat' % P['victim']); escaped()"),
-    "signal-another-process": ("heard", "os.kill(P['victim'], 9)"),
-    "signal-by-process-descriptor": ("heard", "import signal; signal.pidfd_send_signal(os.pidfd_open(P['victim']), 9)"),
-    "signal-another-group": ("heard", "os.killpg(P['victim'], 9)"),
-    "signal-the-runtime": ("said", "os.kill(P['runtime'], 0); escaped()"),
-    "slow-another-process": ("said", "os.setpriority(os.PRIO_PROCESS, P['victim'], 5); escaped()"),
-    "limit-another-process": ("said", "import resource; resource.prlimit(P['victim'], 7, (8, 8)); escaped()"),
+    "see-the-runtime": ("said", "os.stat('/proc/%d/stat' % P['victims']['see-the-runtime']); escaped()"),
+    "signal-another-process": ("heard", "os.kill(P['victims']['signal-another-process'], 9)"),
+    "signal-by-process-descriptor": (
+        "heard",
+        "import signal; signal.pidfd_send_signal(os.pidfd_open(P['victims']['signal-by-process-descriptor']), 9)",
+    ),
+    "signal-another-group": ("heard", "os.killpg(P['victims']['signal-another-group'], 9)"),
+    "signal-the-runtime": ("heard", "os.kill(P['runtime'], 10)"),
+    "slow-another-process": (
+        "heard",
+        "os.setpriority(os.PRIO_PROCESS, P['victims']['slow-another-process'], 15)",
+    ),
+    "limit-another-process": (
+        "heard",
+        "import resource; resource.prlimit(P['victims']['limit-another-process'], 7, (8, 8))",
+    ),
     "raise-one's-own-limits": ("said", "import resource; resource.setrlimit(7, (1 << 19, 1 << 19)); escaped()"),
     "load-a-module": ("said", 'sc(313, 0, b"", 0); escaped()'),
     "load-a-kernel": ("said", "sc(246, 0, 0, 0, 0); escaped()"),
@@ -303,7 +313,7 @@ BOUNDS: dict[str, tuple[str, str]] = {
         "said",
         ("n = 0\nfor _ in range(200):\n"
         "    try:\n        p = os.fork()\n    except OSError:\n        break\n"
-        "    if p == 0:\n        time.sleep(20); os._exit(0)\n    n += 1\n"
+        "    if p == 0:\n        os.close(1); os.close(2); time.sleep(20); os._exit(0)\n    n += 1\n"
         "if n > 60: escaped()"),
     ),
     "too-much-memory": (
@@ -312,14 +322,14 @@ BOUNDS: dict[str, tuple[str, str]] = {
     ),
     "too-much-memory-together": (
         "said",
-        ("for _ in range(4):\n    if os.fork() == 0:\n        b = bytearray(100 << 20)\n"
+        ("for _ in range(4):\n    if os.fork() == 0:\n        os.close(1); os.close(2); b = bytearray(100 << 20)\n"
          "        for i in range(0, len(b), 4096): b[i] = 1\n        time.sleep(5); os._exit(0)\n"
          "time.sleep(3); escaped()"),
     ),
     "too-large-a-file": (
-        "said",
+        "heard",
         ('import signal; signal.signal(25, signal.SIG_IGN)\nf = open(W + "/free/large", "wb")\n'
-        "for _ in range(20): f.write(bytes(1 << 20))\nf.flush(); escaped()"),
+        "for _ in range(20): f.write(bytes(1 << 20))\nf.flush()"),
     ),
     "too-much-scratch": (
         "said",
@@ -333,9 +343,29 @@ BOUNDS: dict[str, tuple[str, str]] = {
         'for i in range(8):\n    with open("/dev/shm/f%d" % i, "wb") as f:\n        f.write(bytes(4 << 20))\nescaped()',
     ),
     "too-many-open-files": ("said", 'fs = [open("/dev/null") for _ in range(200)]; escaped()'),
-    "too-much-processor-time": ("said", "t = time.time()\nwhile time.process_time() < 4: pass\nescaped()"),
+    "too-much-processor-time": ("said", "t = time.time()\nwhile time.process_time() < 1.8: pass\nescaped()"),
     "signal-everybody": ("heard", "os.kill(-1, 9)"),
 }  # fmt: skip
 
 BATCH = {**FILES, **KERNEL, **NETWORK}
 PROBES = {**BATCH, **BOUNDS}
+
+# What programs may do by design, under the names that the list for readers has: these must get somewhere.
+DESIGNED: dict[str, tuple[str, str]] = {
+    "see the system's programs": ("said", 'if "env" in os.listdir("/usr/bin"): escaped()'),
+    "make a repository of their own": (
+        "heard",
+        'os.makedirs(W + "/own/.git/hooks"); put(W + "/own/.git/hooks/pre-commit")',
+    ),
+    "add what was not there": ("heard", 'put(W + "/free/handrail.toml")'),
+    "change what is not protected": ("heard", 'put(W + "/free/plain")'),
+    "read the layout": ("said", 'if os.getcwd() == W and os.path.exists(P["read"]): escaped()'),
+    "use a processor": ("said", 'if len(os.sched_getaffinity(0)) == P["processors"]: escaped()'),
+    "talk among themselves": (
+        "said",
+        ('s = socket.socket(1); s.bind("\\0among"); s.listen(1); p = os.fork()\n'
+        'if p == 0:\n    says(1, "\\0among", "x"); time.sleep(5); os._exit(0)\n'
+        "e, _ = s.accept(); told = e.recv(9); os.kill(p, 9)\n"
+        "if told == b'x' and os.waitpid(p, 0)[1] == 9: escaped()"),
+    ),
+}  # fmt: skip

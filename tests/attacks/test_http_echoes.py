@@ -134,6 +134,40 @@ async def test_a_provider_that_fails_sends_nothing_and_says_nothing(
     assert _parts(str(outcome.to_dict()) + record + caplog.text) == []
 
 
+def _at_once(host: str) -> str:
+    return f"{SECRET} for {host}"
+
+
+async def _later(host: str) -> str:
+    await asyncio.sleep(0)
+    return f"{SECRET} for {host}"
+
+
+@pytest.mark.parametrize("provider", [_at_once, _later])
+async def test_what_a_provider_gives_is_sent_and_never_shown(
+    provider: Callable[[str], Any], opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function, plain or async, is asked with the host; what it gives goes there and is told to nobody."""
+    module = ModuleType("a_provider_of_this_test")
+    module.give = provider  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    async with serving() as server:
+
+        async def echo(asked: Asked, writer: asyncio.StreamWriter) -> None:
+            writer.write(answer(f"you said {asked.headers.get('authorization')}".encode()))
+            await writer.drain()
+
+        server.answers["/"] = echo
+        http = {"credentials": {f"a.test:{server.port}": f"python:{module.__name__}:give"}}
+        async with reaching(opens, server, http=http) as runtime:
+            outcome = await runtime.call("http_fetch", {"url": server.url("/", "a.test")})
+            record = journal(runtime)
+    assert [asked.headers.get("authorization") for asked in server.asked] == [f"{SECRET} for a.test"]
+    assert outcome.ok
+    assert "you said" in outcome.content
+    assert _parts(str(outcome.to_dict()) + record) == []
+
+
 async def test_a_credential_for_port_443_is_never_sent_in_clear_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who names that port means https."""
     monkeypatch.setenv("SOME_VALUE", SECRET)

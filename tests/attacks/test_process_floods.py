@@ -61,23 +61,29 @@ def flooded(work: Path, command: str) -> tuple[int, list[str], Path, str]:
 
 
 def test_one_endless_line_is_bounded_in_memory_and_kept_to_64_mib(work: Path) -> None:
-    """100 MB without a line end: head and tail are shown, both ends are kept, and said to be only that."""
-    command = f"echo START; head -c {FLOOD} /dev/zero | tr '\\0' x; echo END"
-    growth, (status, _, size, sha256), folder, content = flooded(work, command)
+    """100 MB without a line end: both ends are shown and kept, said to be only that, without the secrets in them."""
+    tokens = [f"{letter}x7Q" + f"{letter}7Qm2Kd9" * 4 for letter in "abcd"]
+    # Put together by the program, so that the command does not hold them.
+    secrets = [f"printf ' %s_%s ' ghp {token}" for token in tokens]
+    fifth = f"head -c {FLOOD // 5} /dev/zero | tr '\\0' x"
+    parts = [secrets[0], fifth, secrets[1], fifth, fifth, secrets[2], fifth, fifth, secrets[3]]
+    growth, (status, _, size, sha256), folder, content = flooded(work, "; ".join(["echo START", *parts, "echo END"]))
     assert status == "ok"
     assert growth <= MOST_GROWTH
-    assert content.startswith("START\nxxx")
-    assert "xxxEND\n[exit code 0" in content
+    assert re.match(r"START\n \S*REDACTED\S* xxx", content)
+    assert re.search(r"xxx \S*REDACTED\S* END\n\[exit code 0", content)
     files = sorted(folder.glob("observations/stdout_*.txt"), key=lambda path: path.stat().st_size)
     kept = files[-1]
     assert STREAM_BYTES <= int(size) == kept.stat().st_size <= STREAM_BYTES + 200
     data = kept.read_bytes()
     assert hashlib.sha256(data).hexdigest() == sha256
-    assert data.startswith(b"START\nxxx")
-    assert data.endswith(b"xxxEND\n")
+    assert re.match(rb"START\n \S*REDACTED\S* xxx", data)
+    assert re.search(rb"xxx \S*REDACTED\S* END\n\Z", data[-200:])
+    assert data.count(b"REDACTED") == 3  # the one in the middle is not kept
+    assert [token for token in tokens for text in (data, content.encode()) if token[4:].encode() in text] == []
     dropped = re.search(rb"\n\[(\d+) bytes are not kept: ", data)
     assert dropped is not None
-    assert int(dropped[1]) == FLOOD + 10 - STREAM_BYTES
+    assert abs(int(dropped[1]) - (FLOOD + 10 - STREAM_BYTES)) < 4 * len(" ghp_" + tokens[0] + " ")
 
 
 def test_short_lines_without_end_are_bounded_in_memory(work: Path) -> None:
@@ -96,18 +102,43 @@ def test_progress_without_end_shows_its_last_state(work: Path) -> None:
     assert "\n2000000\ndone\n[exit code 0" in content
 
 
-async def test_a_program_that_writes_too_much_is_ended(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_that_writes_too_much_is_ended(work: Path) -> None:
     """At the bound the whole tree goes, and what is kept stays."""
-    monkeypatch.setattr("handrail.processes.running.FLOOD_BYTES", 3_000_000)
-    async with runtime(work) as opened:
+    async with runtime(work, config={"exec": {"kill_output_bytes": 3_000_000}}) as opened:
         began = time.monotonic()
         outcome = await run(opened, "exec -a handrail-f1 yes")
         assert time.monotonic() - began < 10
         assert alive("handrail-f1") == []
     assert outcome.error is not None
     assert outcome.error.code == Code.EXIT_NONZERO
-    assert "wrote more than is taken" in outcome.error.message
+    assert "wrote more than exec.kill_output_bytes" in outcome.error.message
     assert outcome.error.details["refs"]
+
+
+async def test_what_stays_below_the_bound_goes_on(work: Path) -> None:
+    """The bound is the setting's: the same output is fine where it allows more."""
+    async with runtime(work, config={"exec": {"kill_output_bytes": 3_000_000}}) as opened:
+        below = await run(opened, "head -c 2900000 /dev/zero | tr '\\0' x")
+        above = await run(opened, "head -c 3100000 /dev/zero | tr '\\0' x")
+    assert (below.ok, above.ok) == (True, False)
+
+
+async def test_a_job_that_writes_too_much_is_ended_and_says_why(work: Path) -> None:
+    """In the background, too: the whole tree goes."""
+    async with runtime(work, config={"exec": {"kill_output_bytes": 3_000_000}}) as opened:
+        started = await run(opened, "exec -a handrail-f2 yes", background=True)
+        job = started.data["job"]
+
+        async def ended() -> bool:
+            return not (await opened.call("job_list", {})).data["jobs"][0]["running"]
+
+        end = time.monotonic() + 10
+        while not await ended() and time.monotonic() < end:
+            await opened.call("job_read", {"job": job, "cursor": 1 << 40, "wait_seconds": 1})
+        wrote = (await opened.call("job_list", {})).data["jobs"][0]["bytes"]
+        told = (await opened.call("job_read", {"job": job, "cursor": wrote})).data["text"]
+        assert alive("handrail-f2") == []
+    assert (wrote > 3_000_000, told) == (True, "\n[ended: it wrote more than exec.kill_output_bytes]\n")
 
 
 async def test_the_loop_stays_awake_during_a_flood(work: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 from functools import cache
@@ -15,21 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from attacks._sandbox_control import UNSHOWN, UNSHOWN_SAYING
 from attacks._sandbox_probes import PROBES
-from attacks._sandbox_scene import CONTROL
 from attacks._sandbox_users import USERS, folder, missing, run
 
-# What tier A lets programs do on purpose, in words for SECURITY.md.
-BY_DESIGN = {
-    "see the system's programs": "everything below /usr, /opt and the like that the runtime's user can read",
-    "make a repository of their own": "with hooks and config of its own; existing ones cannot be changed or replaced",
-    "add what was not there": "a file of a protected name where there was none, such as a new handrail.toml, which "
-    "counts only once a person trusts it",
-    "change what is not protected": "every other file of a writable root, also those that build tools run later",
-    "read the layout": "the path of each root and of the runtime's interpreter is known inside",
-    "use a processor": "all cores for as long as the limits say",
-    "talk among themselves": "sockets, signals and shared memory between programs of one sandbox work",
-}
 # What is known to get through elsewhere, each told as a gap by the backend itself.
 _SUPERVISED = {
     "list-hidden-folder", "chmod-outside", "utime-outside", "xattr-outside", "chmod-read-root", "chmod-a-hook",
@@ -43,6 +33,7 @@ GAPS: dict[tuple[str, bool], set[str]] = {
     ("B", True): _SUPERVISED | {"too-many-processes", "chmod-system"},
 }
 SCENE = Path(__file__).with_name("_sandbox_scene.py")
+CONTROL = Path(__file__).with_name("_sandbox_control.py")
 BACKENDS = ("A", "bwrap", "B")
 
 
@@ -50,7 +41,8 @@ BACKENDS = ("A", "bwrap", "B")
 def _ran(backend: str, user: str) -> tuple[int, str, str]:
     secret = f"secret-{secrets.token_hex(12)}"
     with folder(user) as place:
-        done = run(user, SCENE, backend, str(place), secret, PROBE_SECRET=secret)
+        program = (CONTROL,) if backend == "none" else (SCENE, backend)
+        done = run(user, *program, str(place), secret, PROBE_SECRET=secret)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -78,10 +70,37 @@ def test_an_attempt_gets_nowhere_unless_it_is_a_declared_gap(probe: str, backend
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_the_attempts_succeed_where_nothing_confines(user: str) -> None:
-    """Negative control: the same code, the same judges, no sandbox."""
+def test_what_succeeds_in_tier_a_is_what_readers_are_told(user: str) -> None:
+    """All that gets somewhere stands in the list by design, and all that stands there gets somewhere."""
+    found, said = outcome("A", user)
+    told = Path(__file__).parents[2].joinpath("SECURITY.md").read_text()
+    table = told.split("## What programs may do in tier A, by design\n", 1)[1].split("\n## ", 1)[0]
+    listed = [row.split("|")[1].strip() for row in table.splitlines() if row.startswith("| ")][1:]
+    assert sorted(name for name in found if found[name]) == sorted(listed), said
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("probe", PROBES)
+def test_an_attempt_succeeds_where_nothing_confines(probe: str, user: str) -> None:
+    """Negative control: the same code, the same judges, no sandbox; the few that cannot come to the kernel's answer."""
     found, said = outcome("none", user)
-    assert found == dict.fromkeys(CONTROL, True), {name: said[name] for name in found if not found[name]}
+    if found[probe]:
+        return
+    if probe in UNSHOWN_SAYING:
+        assert said[probe] == UNSHOWN_SAYING[probe][0]
+        return
+    assert probe in UNSHOWN, said[probe]
+    answered = re.fullmatch(r"! \w+ \[Errno (\d+)\] .*\n", said[probe])
+    assert answered is not None, said[probe]
+    assert int(answered[1]) in UNSHOWN[probe][0], said[probe]
+
+
+def test_most_attempts_can_be_judged_and_are_shown_to_succeed() -> None:
+    """What is excused from the control is a small part, and each of it is an attempt of the table."""
+    found, _ = outcome("none", "this user")
+    assert set(UNSHOWN) | set(UNSHOWN_SAYING) <= set(PROBES)
+    assert found.keys() == PROBES.keys()
+    assert sum(found.values()) >= 130
 
 
 def test_there_are_attempts_enough() -> None:

@@ -100,6 +100,7 @@ WIDER = {
     "exec.max_cpu_seconds": ("", "[exec]\nmax_cpu_seconds = 901", 2, "raises 900 to 901"),
     "exec.max_scratch_bytes": ("", "[exec]\nmax_scratch_bytes = 536870913", 2, "raises 536870912 to 536870913"),
     "exec.max_jobs": ("", "[exec]\nmax_jobs = 17", 2, "raises 16 to 17"),
+    "exec.kill_output_bytes": ("", "[exec]\nkill_output_bytes = 1073741825", 2, "raises 1073741824 to 1073741825"),
     "http.allowed_networks": ("", '[http]\nallowed_networks = ["10.0.0.0/8"]', 2, "adds '10.0.0.0/8'"),
     "http.blocked_networks": (
         'http.blocked_networks = ["10.0.0.0/8", "11.0.0.0/8"]',

@@ -243,6 +243,22 @@ async def test_what_is_not_utf8_is_shown_and_said(work: Path) -> None:
     assert outcome.warnings == ("stdout is not all UTF-8; what is not is shown as \ufffd",)
 
 
+@pytest.mark.parametrize("end", ["true", "exit 3"])
+async def test_a_secret_that_is_hidden_only_in_what_is_kept_is_said_to_be(
+    work: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """The middle that is not shown counts, whether the command failed or not; output without any does not."""
+    monkeypatch.setenv("SERVICE_PASSWORD", "hunter2-9f31-aaaa-zz")
+    (work / "one").write_text("hunter2-9f31-aaaa-zz\n")
+    async with runtime(work) as opened:
+        outcome = await run(opened, f"seq 1 40000; cat one; seq 1 40000; {end}")
+        kept = (opened.parts.folder.observations / outcome.refs[0].ref.rpartition("/")[2]).read_text()
+        plain = await run(opened, f"seq 1 80000; {end}")
+    shown = outcome.error.details["stdout"] if outcome.error is not None else outcome.data["stdout"]
+    assert (MARK in shown, kept.count(MARK), outcome.redacted, plain.redacted) == (False, 1, True, False)
+    assert f"in what is not shown, secrets are hidden as {MARK}" in outcome.content
+
+
 async def test_a_secret_is_hidden_in_what_is_shown_and_in_what_is_kept(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
+import os
 import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from behaviour._commands import alive, need_sandbox, run, runtime, until
 from handrail import Outcome, Runtime
 from handrail.errors import Code
-from handrail.processes.scratch import measured
+from handrail.processes.scratch import emptied, left_in_scratch, measured
 from handrail.sandbox.backends import OFFERED
 
 MIB = 1024 * 1024
 MOST = 8 * MIB
 FILL = "for i in $(seq 60); do head -c 2097152 /dev/zero > {folder}/$i; sleep 0.05; done; sleep 60"
+HELD = "the run's scratch folder held more than exec.max_scratch_bytes, and was emptied"
+T = TypeVar("T")
 WAYS = {f"{offer.backend} {offer.tier}": offer for offer in OFFERED}
 
 
@@ -23,6 +32,13 @@ WAYS = {f"{offer.backend} {offer.tier}": offer for offer in OFFERED}
 def sandbox() -> None:
     """Everything here needs one."""
     need_sandbox()
+
+
+@pytest.fixture(autouse=True)
+def removed(tmp_path: Path) -> Iterator[None]:
+    """Remove trees that are too deep for whoever clears up after tests."""
+    yield
+    subprocess.run(["rm", "-rf", str(tmp_path)], check=False)
 
 
 def opened_with(work: Path, way: str) -> Runtime:
@@ -69,7 +85,7 @@ async def test_what_a_quick_program_leaves_behind_is_bounded_too(work: Path) -> 
     async with opened_with(work, "native A") as opened:
         outcome, folder = await ran(opened, "native A", "head -c 16777216 /dev/zero > {folder}/large")
     assert outcome.ok
-    assert outcome.warnings == ("the run's scratch folder held more than exec.max_scratch_bytes, and was emptied",)
+    assert outcome.warnings == (HELD,)
     assert list(folder.iterdir()) == []
 
 
@@ -106,3 +122,101 @@ def test_space_is_counted_once_by_blocks_and_through_closed_folders(tmp_path: Pa
     (closed / "more").write_bytes(b"x" * MIB)
     closed.chmod(0)
     assert 2 * MIB <= measured([str(tmp_path)], MOST) < 3 * MIB
+
+
+def as_owner_alone() -> None:
+    """Let this thread do no more with files than their owner may, whoever it is."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header, held = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, held) == 0
+    held[0] &= ~0b1111  # chown, and all that passes over modes and owners
+    assert libc.capset(header, held) == 0
+
+
+def owners() -> ThreadPoolExecutor:
+    """A thread in which modes count, for root too."""
+    return ThreadPoolExecutor(1, initializer=as_owner_alone)
+
+
+def by_owner(step: Callable[[], T]) -> T:
+    """Do something in such a thread."""
+    with owners() as pool:
+        return pool.submit(step).result()
+
+
+def nested(folder: Path, depth: int) -> None:
+    """Make folders in folders, deeper than a path can name."""
+    fd = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=fd)
+        inner = os.open("d", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+    os.close(fd)
+
+
+def test_folders_too_deep_to_be_measured_count_as_too_much(tmp_path: Path) -> None:
+    """What is not counted is not taken for nothing."""
+    nested(tmp_path, 199)
+    assert measured([str(tmp_path)], MOST) <= MOST
+    nested(tmp_path.joinpath(*"d" * 199), 2)
+    assert measured([str(tmp_path)], MOST) == MOST + 1
+    assert emptied(str(tmp_path)) == 0
+
+
+@pytest.mark.parametrize("mode", [0, 0o400, 0o100, 0o500])
+@pytest.mark.parametrize("where", [".", "inner"])
+def test_no_mode_of_a_folder_hides_what_is_in_it(tmp_path: Path, where: str, mode: int) -> None:
+    """Neither that of the scratch folder itself nor that of one in it, for an ordinary user."""
+    scratch = tmp_path / "scratch"
+    (scratch / "inner").mkdir(parents=True)
+    (scratch / "inner" / "large").write_bytes(b"x" * MIB)
+    (scratch / where).chmod(mode)
+    assert by_owner(lambda: measured([str(scratch)], MOST)) >= MIB
+
+
+def test_emptying_leaves_nothing_however_deep_or_closed(tmp_path: Path) -> None:
+    """Deeper than a stack and than descriptors go, through folders without rights, and through no link."""
+    scratch, outside = tmp_path / "scratch", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    for number in range(4):
+        inner = scratch / f"closed-{number}" / "inner"
+        inner.mkdir(parents=True)
+        (inner / "file").write_text("x")
+        inner.chmod(0o400)
+        inner.parent.chmod(0)
+    (scratch / "link").symlink_to(outside)
+    nested(scratch, 1100)
+    scratch.chmod(0)
+    assert by_owner(lambda: emptied(str(scratch))) == 0
+    assert (list(scratch.iterdir()), (outside / "kept").read_text()) == ([], "kept")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what another owns")
+async def test_what_could_not_be_removed_is_told(work: Path) -> None:
+    """One entry that resists does not keep the others, and nobody is told that all is gone."""
+    async with opened_with(work, "native A") as opened:
+        host = opened.parts.programs.made.host
+        scratch = Path(host.scratch)
+        for name in ("a", "b", "c"):
+            (scratch / name).mkdir()
+            (scratch / name / "file").write_text("x")
+        os.chown(scratch / "b", 54321, 54321)
+        asyncio.get_running_loop().set_default_executor(owners())
+        told = await left_in_scratch(host, full=True)
+    # The file in the folder of another, and that folder.
+    assert told == [f"{HELD}, but for 2 entries that could not be removed"]
+    assert [path.name for path in scratch.iterdir()] == ["b"]
+
+
+async def test_a_program_that_closes_the_scratch_folder_keeps_no_other_from_starting(work: Path) -> None:
+    """Its mode is put back when the program has ended, and what it holds is counted."""
+    async with opened_with(work, "native A") as opened:
+        line = "mkdir {folder}/d && cd {folder}/d && head -c 16777216 /dev/zero > large && chmod 0 {folder}"
+        first, folder = await ran(opened, "native A", line)
+        mode = folder.stat().st_mode & 0o777
+        folder.chmod(0)
+        second = await run(opened, "echo next")
+    assert (first.ok, first.warnings, mode) == (True, (HELD,), 0o700)
+    assert (second.data["stdout"], folder.stat().st_mode & 0o777) == ("next\n", 0o700)

@@ -481,10 +481,18 @@ def test_several_missing_programs_are_listed_together() -> None:
         programs.require(lambda name: None if name in ("bash", "sed", "rg") else name)
 
 
-def test_fd_and_perl_are_wanted_and_told(work: Path) -> None:
-    """M4 默认命令映射: find falls back where fd is missing; perl is optional."""
-    told = programs.require(lambda name: None if name in ("fd", "fdfind", "perl") else name)
-    assert [text.split()[0] for text in told] == ["fd", "perl"]
+def test_fd_is_required_under_either_of_its_names() -> None:
+    """容器依赖要求: fd is on the list of what must be installed; Debian calls it fdfind."""
+    with pytest.raises(SettingsFault, match="fd or fdfind not found; apt-get install fd-find"):
+        programs.require(lambda name: None if name in ("fd", "fdfind") else name)
+    assert programs.require(lambda name: None if name == "fd" else name) == ()
+    assert programs.require(lambda name: None if name == "fdfind" else name) == ()
+
+
+def test_perl_is_wanted_and_told() -> None:
+    """M4 默认命令映射: perl is optional."""
+    told = programs.require(lambda name: None if name == "perl" else name)
+    assert [text.split()[0] for text in told] == ["perl"]
 
 
 async def test_find_and_grep_use_ripgrep(speak: Speak, work: Path) -> None:
@@ -613,7 +621,8 @@ async def test_bash_gives_both_streams_and_the_exit_code(speak: Speak, work: Pat
     async with speak("autonous", config=settings(work)) as say:
         told = await say("bash", cmd="basename $PWD; echo no >&2; exit 3", workdir="sub")
         fine = await say("bash", cmd="echo yes; echo note >&2")
-    assert (told["ok"], told["exit_code"], told["stdout"], told["stderr"].splitlines()[0]) == (False, 3, "sub\n", "no")
+    assert (told["ok"], told["exit_code"], told["stdout"], told["stderr"]) == (False, 3, "sub\n", "no\n")
+    assert told["meta"]["error"]["message"].endswith("ended with exit code 3.")
     assert (fine["ok"], fine["exit_code"], fine["stdout"], fine["stderr"]) == (True, 0, "yes\n", "note\n")
 
 

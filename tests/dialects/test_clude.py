@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dialects._speaking import Speak
-from handrail import Decision, Misuse, dialects
+from handrail import Decision, Misuse, SettingsFault, dialects
 from handrail.settings import foreign
 from handrail.testing import RecordingScreen, ScriptedApprover
 
@@ -358,6 +358,18 @@ def test_a_command_may_take_two_minutes() -> None:
     """5.2: timeout_ms, by default two to five minutes."""
     assert foreign.clude({})["exec"]["timeout_seconds"] == 120
     assert foreign.clude({"timeout_ms": 300_000})["exec"]["timeout_seconds"] == 300
+
+
+async def test_max_output_bytes_bounds_what_is_shown(speak: Speak) -> None:
+    """5.2: max_output_bytes stands beside timeout_ms; the tail stays, and the whole is kept."""
+    config = foreign.clude({"max_output_bytes": 8000})
+    async with speak("clude", config=config, approver=ScriptedApprover("once")) as say:
+        told = await say("run_terminal_cmd", command="seq 1 20000")
+    text = told["payload"]["stdout"]
+    assert (len(text) <= 8000, text.rstrip().endswith("20000"), len(say.last.refs)) == (True, True, 1)
+    for wrong in (0, "8000", True, 1.5):
+        with pytest.raises(SettingsFault, match="max_output_bytes: expected a whole number above 0"):
+            foreign.clude({"max_output_bytes": wrong})
 
 
 async def test_too_much_output_keeps_its_tail(speak: Speak) -> None:

@@ -5,6 +5,7 @@ Longer than 400 lines because every promise of the document is a test of its own
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -272,13 +273,83 @@ async def test_a_summary_says_what_happened(speak: Speak) -> None:
     assert told["summary"] == "Lines 1-2 of 2 of a.txt"
 
 
+SMALL = {"limits": {"max_output_bytes": 2000}}
+TOKEN = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0cD3fG6"
+
+
+async def whole(say: Voice, path: str) -> str:
+    """A file as read_file alone gives it, part after part."""
+    told = await say("read_file", path=path)
+    text = told["data"]["text"]
+    while told["data"].get("next_cursor"):
+        told = await say("read_file", path=path, cursor=told["data"]["next_cursor"])
+        text += told["data"]["text"]
+    return str(text)
+
+
 async def test_large_data_becomes_an_artifact(speak: Speak) -> None:
-    """Tool Result Summary Contract: not into the log, but into a file that is named."""
-    async with speak("kgent", start="kgent", config={"limits": {"max_output_bytes": 2000}}) as say:
-        await say("write_file", path="a.txt", content="line of text\n" * 2000)
+    """Tool Result Summary Contract: not into the log, but into a file that is named and can be read."""
+    lines = "".join(f"line {number} of text\n" for number in range(1000))
+    async with speak("kgent", start="kgent", config=SMALL) as say:
+        await say("write_file", path="a.txt", content=lines)
         told = await say("read_file", path="a.txt")
-        size = len(json.dumps(say.journal()[-1]))
+        size = max(len(json.dumps(event)) for event in say.journal()[-4:])
+        [artifact] = told["artifacts"]
+        kept = say.folder / artifact["ref"].removeprefix("run:")
+        assert (kept.read_text(), artifact["bytes"]) == (lines, len(lines))
+        assert artifact["sha256"] == hashlib.sha256(kept.read_bytes()).hexdigest()
+        assert await whole(say, artifact["ref"]) == lines
+        again = await say("read_file", path=artifact["ref"])
     assert (len(told["data"]["text"]) <= 2000, told["data"]["complete"], size < 3000) == (True, False, True)
+    assert again["artifacts"] == []  # it is its own whole
+
+
+async def test_a_large_search_becomes_an_artifact(speak: Speak) -> None:
+    """Tool Result Summary Contract: of matches, too, all are in the file that is named."""
+    async with speak("kgent", start="kgent", config=SMALL) as say:
+        await say("write_file", path="a.txt", content="".join(f"needle {number}\n" for number in range(300)))
+        told = await say("grep_files", pattern="needle", path=".")
+        [artifact] = told["artifacts"]
+        found = await whole(say, artifact["ref"])
+    assert found == "".join(f"a.txt:{number + 1}:needle {number}\n" for number in range(300))
+    assert len(told["data"]["matches"]) < 100
+
+
+async def test_an_artifact_holds_no_secret(speak: Speak, work: Path) -> None:
+    """Tool Result Summary Contract: what is hidden in data is hidden in what data became, and said to be."""
+    text = "line of text\n" * 500
+    async with speak("kgent", start="kgent", config=SMALL) as say:
+        Path(say.runtime.kernel.parts.workspace, "a.txt").write_text(f"{text}token {TOKEN}\n{text}")
+        read = await say("read_file", path="a.txt")
+        redacted = say.last.redacted
+        found = await say("grep_files", pattern="t", path=".")
+        kept = [(say.folder / told["artifacts"][0]["ref"].removeprefix("run:")).read_text() for told in (read, found)]
+        everything = b"".join(
+            path.read_bytes()
+            for path in say.folder.rglob("*")
+            if path.is_file() and "workspace" not in path.parts[len(say.folder.parts) :]
+        )
+    assert (redacted, TOKEN.encode() in everything) == (True, False)
+    assert ["***REDACTED***" in one for one in kept] == [True, True]
+
+
+async def test_a_small_answer_makes_no_artifact(speak: Speak) -> None:
+    """Tool Result Summary Contract: only what is large is kept apart."""
+    async with speak("kgent", start="kgent") as say:
+        await filled(say)
+        told = [await say("read_file", path="a.txt"), await say("grep_files", pattern="needle", path=".")]
+        kept = list((say.folder / "observations").glob("*"))
+    assert ([one["artifacts"] for one in told], kept) == ([[], []], [])
+
+
+async def test_a_cursor_of_another_tool_is_refused(speak: Speak) -> None:
+    """Tool Result Summary Contract: the part that follows is asked for as it was told."""
+    async with speak("kgent", start="kgent") as say:
+        await filled(say)
+        told = [
+            await say("read_file", path="a.txt", cursor=one) for one in ("x", "[]", '{"whole": true}', '{"path": "b"}')
+        ]
+    assert [one["error"]["code"] for one in told] == ["INVALID_ARGS"] * 4
 
 
 async def test_changed_files_are_artifacts_with_their_hash(speak: Speak) -> None:

@@ -32,12 +32,16 @@ LIST = {
 GREP = {
     "tool-hub": ("core/fs.searchText", {"root": 0, "query": 1}), "kgent": ("grep_files", {"path": 0, "pattern": 1}),
 }  # fmt: skip
+ADDED = "*** Begin Patch\n*** Add File: {0}\n+{1}\n*** End Patch\n"
 WRITE = {
     "native": ("write_file", {"path": 0, "content": 1, "mode": "overwrite", "expected_sha256": "*"}),
     "tool-hub": ("core/fs.writeText", {"path": 0, "text": 1, "overwrite": True}),
     "autonous": ("write", {"path": 0, "content": 1}),
-    "skills-agent": None, "kgent": None, "clude": None,
+    "clude": ("apply_patch", {"patch_text": ADDED}),
 }  # fmt: skip
+REPLACE = {**WRITE, "clude": None, "skills-agent": None, "kgent": None}  # what was not read is stale to these
+# Where a document's way is another tool of ours than most take: the same in our words.
+TWINS = {("write", "clude"): ("apply_patch", {"patch": ADDED})}
 DELETE = {
     "native": ("delete_path", {"path": 0, "confirm": True}), "tool-hub": None, "kgent": None, "autonous": None,
     "skills-agent": ("delete_file", {"path": 0}), "clude": ("delete_file", {"path": 0}),
@@ -50,7 +54,8 @@ USES: dict[str, tuple[dict[str, Any], tuple[str, dict[str, Any]]]] = {
     "read": (READ, ("read_file", {"path": 0})),
     "list": (LIST, ("list_dir", {"path": 0})),
     "grep": (GREP, ("grep", {"path": 0, "pattern": 1})),
-    "write": (WRITE, ("", {})),
+    "write": (WRITE, ("write_file", {"path": 0, "content": 1})),
+    "replace": (REPLACE, ("write_file", {"path": 0, "content": 1})),
     "delete": (DELETE, ("", {})),
     "run": (RUN, ("", {})),
 }
@@ -87,6 +92,8 @@ SCENARIOS = [
     denied("read", ".ssh/id_rsa", code="PATH_PROTECTED"),
     denied("read", ".env", code="PATH_PROTECTED"),
     denied("read", "secret/key", code="POLICY_DENIED"),
+    denied("read", "sub/../secret/key", code="POLICY_DENIED"),
+    Scenario("read", ("./sub//b.md",)),
     Scenario("read", ("asked/a",), "APPROVAL_REQUIRED", "ask"),
     Scenario("list", (".",)),
     Scenario("list", ("sub",)),
@@ -97,11 +104,15 @@ SCENARIOS = [
     Scenario("grep", (".", "needle")),
     Scenario("grep", ("sub", "needle")),
     Scenario("grep", (".", "absent")),
+    Scenario("grep", ("a.txt", "needle")),
     Scenario("grep", ("missing", "x"), "NOT_FOUND"),
     denied("grep", "..", "x"),
     denied("grep", "secret", "x", code="POLICY_DENIED"),
     Scenario("write", ("new.txt", "x")),
-    Scenario("write", ("a.txt", "x"), "APPROVAL_REQUIRED", "ask"),
+    Scenario("write", ("made/new.txt", "x")),
+    denied("write", "../new.txt", "x"),
+    denied("write", ".git/hooks/post-commit", "x", code="PATH_PROTECTED"),
+    Scenario("replace", ("a.txt", "x"), "APPROVAL_REQUIRED", "ask"),
     denied("write", "secret/new", "x", code="POLICY_DENIED"),
     Scenario("delete", ("a.txt",), "APPROVAL_REQUIRED", "ask"),
     Scenario("run", ("true",)),
@@ -129,8 +140,14 @@ def spoken(dialect: str, scenario: Scenario) -> tuple[str, dict[str, Any]] | Non
     found = table.get(dialect, usual)
     if found is None:
         return None
-    name, args = found
-    return name, {key: scenario.on[value] if value.__class__ is int else value for key, value in args.items()}
+    return filled(found, scenario)
+
+
+def filled(call: tuple[str, dict[str, Any]], scenario: Scenario) -> tuple[str, dict[str, Any]]:
+    """A call with what a scenario is about in its places."""
+    name, args = call
+    told = {key: scenario.on[value] if value.__class__ is int else value for key, value in args.items()}
+    return name, {key: value.format(*scenario.on) if "patch" in key else value for key, value in told.items()}
 
 
 OURS: tuple[str, ...] = (
@@ -168,26 +185,32 @@ async def test_every_dialect_is_judged_alike_and_leaves_the_same_journal(
     speak: Speak, project: Path, scenario: Scenario
 ) -> None:
     """One settings file, six dialects: same decision, same code, same lines in our words."""
-    told = {}
-    for dialect in SIX:
-        call = spoken(dialect, scenario)
-        if call is None:
-            continue
+
+    async def ended(dialect: str, call: tuple[str, dict[str, Any]]) -> tuple[Any, ...]:
         async with speak(dialect, config=SETTINGS, mode="headless") as say:
             await say(*call)
             error = say.last.error
-            told[dialect] = (error and error.code, say.last.decision, journal(say))
+            found = (error and error.code, say.last.decision, journal(say))
             if say.last.changes:
                 await say.runtime.undo()
-    wanted = told["native"]
-    assert (wanted[0], wanted[1]) == (scenario.code, scenario.decision)
-    assert {dialect: found == wanted for dialect, found in told.items()} == dict.fromkeys(told, True), told
+        return found
+
+    calls = {dialect: call for dialect in SIX if (call := spoken(dialect, scenario)) is not None}
+    told = {dialect: await ended(dialect, call) for dialect, call in calls.items()}
+    wanted = dict.fromkeys(told, told["native"])
+    for (use, dialect), twin in TWINS.items():
+        if use == scenario.use:
+            wanted[dialect] = await ended("native", filled(twin, scenario))
+    assert {dialect: found[:2] for dialect, found in told.items()} == dict.fromkeys(
+        told, (scenario.code, scenario.decision)
+    )
+    assert {dialect: found == wanted[dialect] for dialect, found in told.items()} == dict.fromkeys(told, True), told
 
 
-def test_thirty_scenarios_and_more_than_twenty_in_all_six() -> None:
-    """The table is as long as it should be."""
-    everywhere = [item for item in SCENARIOS if all(spoken(name, item) is not None for name in SIX)]
-    assert (len(SCENARIOS) >= 30, len(everywhere) >= 24) == (True, True)
+def test_thirty_scenarios_go_through_all_six() -> None:
+    """The table is as long as it should be, and each of its lines is another."""
+    everywhere = {item for item in SCENARIOS if all(spoken(name, item) is not None for name in SIX)}
+    assert (len(SCENARIOS) == len(set(SCENARIOS)), len(everywhere) >= 30) == (True, True), len(everywhere)
 
 
 # ── presets ──────────────────────────────────────────────────────────────────────────────────

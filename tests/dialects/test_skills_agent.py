@@ -522,8 +522,10 @@ async def test_large_content_is_a_reference_with_its_hash(speak: Speak, work: Pa
 AUDIT = ["tool", "risk", "ts_start", "ts_end", "params", "result", "policy", "hashes"]
 
 
-async def test_an_audit_record_has_the_printed_fields(speak: Speak, work: Path) -> None:
-    """7: the record of the document, field by field, for a script that was approved for the run."""
+async def test_an_audit_record_has_the_printed_fields_and_a_script_is_approved_for_the_call(
+    speak: Speak, work: Path
+) -> None:
+    """7: the record of the document, field by field; it prints the scope "run", which a script is never given here."""
     skill(work, fill__py="for n in range(20000): print(n)\n")
     config = {**SCRIPTS, "limits": {"max_output_bytes": 4096}}
     async with speak("skills-agent", start="skills-agent", config=config, approver=yes()) as say:

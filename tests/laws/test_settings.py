@@ -305,6 +305,7 @@ def test_the_defaults_are_the_contract() -> None:
         "exec.max_cpu_seconds": 900,
         "exec.max_scratch_bytes": 536870912,
         "exec.max_jobs": 16,
+        "exec.kill_output_bytes": 1073741824,
         "http.allowed_hosts": (),
         "http.allowed_networks": (),
         "http.blocked_networks": (),

@@ -110,7 +110,7 @@ async def test_the_answer_tells_all() -> None:
         (
             replace(DONE, exit_code=None, signal="SIGKILL", flooded=True),
             Code.EXIT_NONZERO,
-            "`make` was ended: it wrote more than is taken.",
+            "`make` was ended: it wrote more than exec.kill_output_bytes. Write less, or into a file.",
         ),
     ],
 )

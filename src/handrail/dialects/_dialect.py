@@ -20,6 +20,7 @@ Args = dict[str, Any]
 Event = Mapping[str, Any]
 # Calls of ours, one after the other, each judged by itself; what came of one is sent in, the whole is given back.
 Steps = Generator[tuple[str, Args], Outcome, Outcome]
+Rest = Generator[tuple[str, Args], Outcome, str]  # gives the whole text of what was cut, empty where there is none
 
 
 @noun
@@ -41,6 +42,7 @@ class Word:
     version: str = "1.0.0"
     adapters: Mapping[int, Adapter] = field(default_factory=dict)
     steps: Callable[[Args], Steps] | None = None  # for what no single call does; only for calls that change nothing
+    whole: Callable[[Outcome, Mapping[str, Json]], Rest | None] | None = None  # of a cut answer: kept with the run
 
     def heard(self, args: Mapping[str, Json], *, repair: bool) -> tuple[Args, tuple[str, ...]]:
         """Give arguments in our names; INVALID_ARGS speaks the document's."""
@@ -122,6 +124,7 @@ class Dialect:
     approval: Callable[[Mapping[str, Any]], dict[str, Json]]
     messages: Callable[[Mapping[str, Any]], Message]
     former: Mapping[str, str] = field(default_factory=dict)  # other names in use -> the document's
+    special: Mapping[str, str] = field(default_factory=dict)  # further names of errors -> which code, and where
     touches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # its permissions -> our kinds of touch
     refused: Mapping[str, str] = field(default_factory=dict)  # names it would have -> why they are not served
     # Where the document is an MCP server's: a result of its own, from the outcome and what was asked; its own entries.
@@ -146,6 +149,16 @@ class Dialect:
             return word.steps({**word.defaults, **check(word.args, {} if args is None else args, repair=repair)[0]})
         except Problem:
             return None  # refused, and on record, where every wrong call is
+
+    def rest(self, outcome: Outcome, args: Mapping[str, Json]) -> Rest | None:
+        """Give the calls that gather the whole of a cut answer where the document wants it kept.
+
+        Not for a page further on, nor where a person was asked: that was for one call.
+        """
+        if outcome.truncation is None or outcome.data is None or outcome.decision != "allow" or args.get("cursor"):
+            return None
+        word = self.of(outcome.tool, outcome.asked)
+        return word.whole(outcome, args) if word is not None and word.whole is not None else None
 
     def of(self, tool: str, asked: str = "") -> Word | None:
         """The word for a tool of ours: the one that was asked with, or the first."""

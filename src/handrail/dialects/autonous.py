@@ -165,9 +165,9 @@ def _envelope(outcome: Outcome) -> dict[str, Json]:
 def _streams(outcome: Outcome) -> tuple[str, str]:
     if outcome.error is not None:
         details = outcome.error.details
-        stderr = str(details.get("stderr") or "")
-        said = f"{outcome.error.message}\n"
-        return str(details.get("stdout") or ""), f"{stderr}{said}" if not stderr else f"{stderr.rstrip()}\n{said}"
+        if "stderr" in details:  # a program ran: what it wrote and nothing else; the reason stands in `meta`
+            return str(details.get("stdout") or ""), str(details["stderr"])
+        return "", f"{outcome.error.message}\n"
     told = DIALECT.told(outcome)
     if not isinstance(outcome.data, dict) or told is None:
         return outcome.content, ""
@@ -186,7 +186,8 @@ def _exit_code(outcome: Outcome) -> int:
 def _meta(outcome: Outcome) -> dict[str, Json]:
     meta: dict[str, Json] = {"call_id": outcome.call_id, "summary": outcome.summary, "redacted": outcome.redacted}
     if outcome.error is not None:
-        meta |= {"error_class": outcome.error.error_class, "error": problem(outcome, DIALECT)}
+        told = {"message": outcome.error.message, **problem(outcome, DIALECT)}
+        meta |= {"error_class": outcome.error.error_class, "error": told}
     if outcome.warnings:
         meta["warnings"] = list(outcome.warnings)
     if outcome.refs:

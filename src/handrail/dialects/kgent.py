@@ -8,6 +8,7 @@ from typing import Any
 from handrail.dialects._dialect import Dialect, Event, Message, Word, one_call, overwriting
 from handrail.dialects._schema import CURSOR, LIMIT, STRINGS, properties
 from handrail.dialects._telling import asked_for, files_changed, finished, picked, problem, spoken_call
+from handrail.dialects.kgent_whole import as_cursor, following, goes_on, of_entries, of_file, of_matches
 from handrail.errors import Code
 from handrail.words import Json, Outcome
 
@@ -19,7 +20,15 @@ TOOLSETS = {
 
 
 WORDS = (
-    Word("read_file", "read_file", "Read a text file of the sandbox.", properties(path="string")),
+    Word(
+        "read_file",
+        "read_file",
+        "Read a text file of the sandbox; of a large one the first part, the whole is an artifact.",
+        properties(path="string", cursor_=CURSOR),
+        inward=goes_on,
+        back=as_cursor,
+        whole=of_file,
+    ),
     Word(
         "write_file",
         "write_file",
@@ -28,12 +37,19 @@ WORDS = (
         always={"mode": "overwrite"},
         back=overwriting,
     ),
-    Word("list_files", "list_dir", "List a folder of the sandbox.", properties(path="string", cursor_=CURSOR)),
+    Word(
+        "list_files",
+        "list_dir",
+        "List a folder of the sandbox.",
+        properties(path="string", cursor_=CURSOR),
+        whole=of_entries,
+    ),
     Word(
         "grep_files",
         "grep",
         "Search the files below a path for a pattern.",
         properties(pattern="string", path="string", cursor_=CURSOR),
+        whole=of_matches,
     ),
     Word("list_skills", "list_skills", "List the skills there are.", properties()),
     Word("load_skill", "load_skill", "Load a skill by its id.", properties(skill_id="string")),
@@ -60,7 +76,7 @@ def _envelope(outcome: Outcome) -> dict[str, Json]:
     return {
         "ok": outcome.ok,
         "summary": outcome.summary,
-        "data": outcome.data,
+        "data": _data(outcome),
         "artifacts": [*changed, *kept],
         "error": None
         if error is None
@@ -71,6 +87,14 @@ def _envelope(outcome: Outcome) -> dict[str, Json]:
             "retryable": error.retryable,
         },
     }
+
+
+def _data(outcome: Outcome) -> Json:
+    """Ours; of a file that is shown in part, with the cursor that goes on, as lists have it."""
+    cut = outcome.truncation
+    if cut is None or outcome.tool != "read_file" or not isinstance(outcome.data, dict):
+        return outcome.data
+    return {**outcome.data, "next_cursor": following(cut.next_cursor)}
 
 
 def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:

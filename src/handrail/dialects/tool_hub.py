@@ -352,6 +352,7 @@ DIALECT = Dialect(
         INVALID_RESULT="OUTPUT_SCHEMA_INVALID",
         ALREADY_EXISTS="POLICY_DENIED",
     ),
+    special={"HTTP_TIMEOUT": "`TIMEOUT` of the `core/http` tools"},
     envelope=_envelope,
     events=_events,
     approval=_approval,

@@ -178,6 +178,8 @@ def _dialect(dialect: Any) -> Iterator[str]:
         for called in dict.fromkeys(dialect.errors.values()):
             codes = [f"`{code.value}`" for code, told in dialect.errors.items() if told == called]
             yield f"| `{called}` | {', '.join(codes)} |\n"
+        for called, when in dialect.special.items():
+            yield f"| `{called}` | {when} |\n"
 
 
 def _promises(manifest: Path) -> Iterator[str]:

@@ -30,6 +30,7 @@ class Captured:
     lines: int = 0
     cut: bool = False
     ref: Ref | None = None
+    hidden: bool = False  # whether anything in the whole was hidden, shown or not
 
 
 @noun

@@ -58,7 +58,7 @@ class Watch:
         left = [most]
         try:
             return Look(tuple([self._tree(root, left) for root in self._roots]))
-        except TooMany:
+        except (TooMany, PermissionError):  # a root can be closed by a program, too
             return Look(None)
         finally:
             self.last_entries = most - left[0]
@@ -78,7 +78,7 @@ class Watch:
     def changes(self, before: Look, after: Look) -> tuple[list[Change], list[str]]:
         """What was created, changed or removed between two looks, and what could not be told."""
         if before.trees is None or after.trees is None:
-            bounds = f"more than {MOST_ENTRIES} of them, or folders more than {_DEEPEST} deep"
+            bounds = f"more than {MOST_ENTRIES} of them, folders more than {_DEEPEST} deep, or a closed root"
             return [], [f"which files were changed was not observed: there are {bounds} in the write roots"]
         found: list[Change] = []
         room = [_HASHED_ALL]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,14 +18,13 @@ from handrail.processes.planted import Guard, guarded
 from handrail.processes.ring import Ring
 from handrail.processes.running import (
     DRAIN_SECONDS,
-    FLOOD_BYTES,
     GRACE_SECONDS,
     Tree,
     changed_since,
     look,
     to_its_end,
 )
-from handrail.processes.scratch import left_in_scratch, watch_scratch
+from handrail.processes.scratch import given_back, left_in_scratch, watch_scratch
 from handrail.processes.sentry import Sentry
 from handrail.processes.sink import Decoded, Hidden
 from handrail.sandbox.launching import Child, Ended
@@ -100,6 +99,7 @@ class Jobs:
         self._host = host
         self._jobs: dict[str, Job] = {}
         self._count = 0
+        self._starting = 0  # have a slot, and no job yet
 
     def all(self) -> tuple[JobState, ...]:
         """Every job, ended ones too."""
@@ -107,16 +107,32 @@ class Jobs:
 
     async def start(self, work: Work, program: Program) -> JobState:
         """Start one; BUDGET_EXHAUSTED where as many run as may."""
+        with self._slot():
+            return await self._start(work, program)
+
+    @contextlib.contextmanager
+    def _slot(self) -> Iterator[None]:
+        """Hold a slot from before the first wait until there is a job to be counted, or none after all."""
         running = [job.name for job in self._jobs.values() if job.ended is None]
-        if len(running) >= self._host.terms.max_jobs:
+        if len(running) + self._starting >= self._host.terms.max_jobs:
+            stop = {"tool": "job_stop", "args": {"job": running[0]}} if running else {"tool": "job_list", "args": {}}
             raise Problem(
                 Code.BUDGET_EXHAUSTED,
-                f"{len(running)} programs run in the background already (exec.max_jobs); stop one first.",
-                next_call={"tool": "job_stop", "args": {"job": running[0]}},
+                f"{len(running) + self._starting} programs run in the background already (exec.max_jobs); "
+                "stop one first.",
+                next_call=stop,
                 jobs=running,
             )
+        self._starting += 1
+        try:
+            yield
+        finally:
+            self._starting -= 1
+
+    async def _start(self, work: Work, program: Program) -> JobState:
         if self._host.sentries:
             await self._host.judged()
+        given_back(self._host.scratch)
         before = await look(self._host)
         guard = await guarded(self._host, work, before)
         job = await self._started(work, program)
@@ -168,15 +184,17 @@ class Jobs:
                 theirs.callback(os.close, fd)
             for fd in (read, to_write):
                 ours.callback(os.close, fd)
+            output = Output(self._host)
+            ours.callback(output.ring.close)
             child = await self._host.spawn(work, program, (to_read, write, write))
             ours.pop_all()
         self._count += 1
-        name, host, output = f"job-{self._count}", self._host, Output(self._host)
-        news, flooded = asyncio.Event(), asyncio.Event()
+        name, host = f"job-{self._count}", self._host
+        news, flooded, most = asyncio.Event(), asyncio.Event(), host.terms.kill_output_bytes
 
         def count(_: int) -> None:
             news.set()
-            if output.raw > FLOOD_BYTES:
+            if output.raw > most:
                 flooded.set()
 
         reader = Reader(read, output, count)
@@ -187,30 +205,57 @@ class Jobs:
         return Job(name, program.argv, host.clock.now(), child, Tree(child), output, reader, feeder, news, flooded)
 
     async def _attend(self, job: Job, work: Work, guard: Guard, before: Look) -> None:
-        """See a job through: its end, its last output; a flood ends it."""
-        async with contextlib.AsyncExitStack() as stack:
-            if job.child.listener is not None and self._host.serve is not None:
-                await stack.enter_async_context(self._host.serve(job.child.listener, work))
-            scratch = watch_scratch(self._host, job.child, lambda _: self._overfull(job))
-            flood = asyncio.ensure_future(self._flooded(job))
-            sentry = Sentry(guard, lambda notices: _say(job, notices), self._host.sentries)
-            try:
-                ended = await asyncio.shield(job.tree.ended)
-            finally:
-                scratch.stop()
-                flood.cancel()
-                await sentry.stop()
-            if not job.reader.ended.done():
-                await asyncio.wait((job.reader.ended,), timeout=DRAIN_SECONDS)
-            job.feeder.close()
-            await job.reader.stop()
-            job.output.finish()
-            job.output.say(await left_in_scratch(self._host, full=job.overfull))
-            job.output.say(await guard.after())
-            job.changes, notices = await changed_since(self._host, before)
-            job.output.say(notices)
-            job.ended = ended
-            job.news.set()
+        """See a job through, and to all that it leaves: whatever fails on the way, it is known to have ended."""
+        try:
+            async with contextlib.AsyncExitStack() as steps:  # the last one comes first, each whatever became of others
+                steps.push_async_callback(self._over, job)
+                steps.push_async_callback(self._scratch_seen, job)
+                steps.push_async_callback(self._changes_seen, job, before)
+                steps.push_async_callback(self._guard_seen, job, guard)
+                steps.push_async_callback(self._drained, job)
+                steps.push_async_callback(job.tree.end, 0.0)
+                if job.child.listener is not None and self._host.serve is not None:
+                    await steps.enter_async_context(self._host.serve(job.child.listener, work))
+                await self._watched(job, guard)
+        except Exception as error:
+            _say(job, [f"not all that it leaves behind could be seen to ({type(error).__name__})"])
+            raise
+
+    async def _watched(self, job: Job, guard: Guard) -> None:
+        """Wait for the end of a job; a flood ends it."""
+        scratch = watch_scratch(self._host, job.child, lambda _: self._overfull(job))
+        flood = asyncio.ensure_future(self._flooded(job))
+        sentry = Sentry(guard, lambda notices: _say(job, notices), self._host.sentries)
+        try:
+            await asyncio.shield(job.tree.ended)
+        finally:
+            scratch.stop()
+            flood.cancel()
+            await sentry.stop()
+
+    async def _drained(self, job: Job) -> None:
+        """Take in the last output."""
+        if not job.reader.ended.done():
+            await asyncio.wait((job.reader.ended,), timeout=DRAIN_SECONDS)
+        job.feeder.close()
+        await job.reader.stop()
+        job.output.finish()
+        if job.flooded.is_set():
+            job.output.say(["ended: it wrote more than exec.kill_output_bytes"])
+
+    async def _guard_seen(self, job: Job, guard: Guard) -> None:
+        job.output.say(await guard.after())
+
+    async def _changes_seen(self, job: Job, before: Look) -> None:
+        job.changes, notices = await changed_since(self._host, before)
+        job.output.say(notices)
+
+    async def _scratch_seen(self, job: Job) -> None:
+        job.output.say(await left_in_scratch(self._host, full=job.overfull))
+
+    async def _over(self, job: Job) -> None:
+        job.ended = await job.tree.end(0.0)
+        job.news.set()
 
     def _overfull(self, job: Job) -> None:
         """End a job that fills the scratch folder: it reads as killed, and its output says why."""

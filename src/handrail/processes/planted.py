@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
+from collections.abc import Sequence
 from stat import S_ISDIR
 
 from handrail.errors import Problem
@@ -11,16 +12,19 @@ from handrail.policy.patterns import excluded
 from handrail.ports import Work
 from handrail.processes.effects import Look
 from handrail.processes.host import Host
+from handrail.processes.protected import Found, at, walked
+from handrail.processes.taking import Left, take_away
 from handrail.processes.text import legible
-from handrail.sandbox.masks import HIDE, LOCK, masks, roots_of
-from handrail.sandbox.plan import Plan
-from handrail.words import Decision, Place, PlaceKind, Root, Verdict, noun
+from handrail.sandbox.launching import SetupFailed
+from handrail.sandbox.masks import MAX_ENTRIES
+from handrail.words import Change, Decision, Root, Verdict, noun
 
 # What makes other programs run, or decides what tools may do, is taken away again where it stands ready to be used.
 _NEVER = frozenset({"builtin.repository", "builtin.settings"})
 _OWN = "builtin.own-files"
 _ELSEWHERE = "builtin.repository-elsewhere"  # a `.git` that is a file or link, as worktrees and submodules have it
-_MOST_TOLD = 20
+_MOST_TOLD, _MOST_NAMED = 20, 5
+_IN_EFFECT = "it could not be taken away and is IN EFFECT"
 
 
 @noun
@@ -38,24 +42,27 @@ class Planted:
         return legible(self.root.shown(self.path))
 
 
+_Look = tuple[list[Planted], Sequence[str]]  # what is new, and what could not be looked at
+
+
 class Guard:
     """What of the protected is there before a program runs; afterwards, what is new is told or taken away."""
 
     def __init__(self, host: Host, work: Work, before: Look) -> None:
         """Remember what is there; a look that saw too much is made up for by a walk of its own."""
-        self._work, self._before = work, before
+        self._work, self._access = work, host.watch.access
+        self._aside = posixpath.dirname(host.scratch)  # the run's own folder: no program reaches it
         self._plan = host.plan(Verdict(Decision.ALLOW, (), tuple(work.excluded), tuple(work.locked)))
         self._watched = [root for root in host.roots if root.writable]
-        self._known = frozenset(_paths(self._plan, every=True)) if before.trees is None else frozenset()
-        self._told: set[Planted] = set()  # and left where it is
+        self._before = before
+        self._known = self._walked() if before.trees is None else frozenset()
+        self._places: list[Found] | None = None
+        self._told: set[Planted | str] = set()  # and left where it is
         self._alone = asyncio.Lock()
 
     def folders(self) -> list[str]:
         """Where something that is made would take effect at once: in a root, and in a repository's own folders."""
-        found = [root.path for root in self._watched]
-        for root, tree in zip(self._watched, self._before.trees or (), strict=False):
-            found += [f"{root.path}/{path}" for path, seen in tree.items() if S_ISDIR(seen[0]) and _in_git(path)]
-        return found
+        return [f"{root.path}/{path}" if path else root.path for root, path in self._matter()]
 
     async def after(self) -> list[str]:
         """Take away what nobody may make, and tell, once, all else that would have been asked for or denied."""
@@ -63,21 +70,46 @@ class Guard:
             return await self._after()
 
     async def _after(self) -> list[str]:
-        try:
-            found = await asyncio.to_thread(self._new)
-        except Problem as problem:
-            return [f"whether the program made protected files could not be told: {problem.message}"]
-        told = [await self._dealt_with(planted) for planted in found]
+        """Look first where it matters: no program can put so much elsewhere that this look comes late or never."""
+        first, closed, rest = await asyncio.to_thread(self._look)
+        told = [await self._dealt_with(planted) for planted in first]
+        found, unseen = await asyncio.to_thread(self._anywhere) if rest is None else rest
+        stuck = {planted for planted, text in zip(first, told, strict=True) if _IN_EFFECT in text}
+        # Whatever else there is to tell, what is taken away is told: it comes first.
+        found = sorted((planted for planted in found if planted not in stuck), key=_is_left)
+        told += [*self._gaps(closed), *[await self._dealt_with(planted) for planted in found]]
         more = len(told) - _MOST_TOLD
-        return [*told[:_MOST_TOLD], f"and {more} more of the kind"] if more > 0 else told
+        kept = [*told[:_MOST_TOLD], f"and {more} more of the kind"] if more > 0 else told
+        return [*kept, *self._gaps(unseen)]
 
-    def _new(self) -> list[Planted]:
-        roots = {root.path: root for root in roots_of(self._plan)}
+    def _look(self) -> tuple[list[Planted], Sequence[str], _Look | None]:
+        """What is to be taken away at once; only where there is nothing, all else as well."""
+        first, closed = self._at_once()
+        return first, closed, None if first else self._anywhere()
+
+    def _at_once(self) -> _Look:
+        paths, closed = at(self._plan, self._matter(), self._access)
+        return [planted for planted in self._new(paths) if not _is_left(planted)], closed
+
+    def _anywhere(self) -> _Look:
+        seen = walked(self._plan, self._watched)
+        cut = () if seen.whole else (f"all beyond the first {MAX_ENTRIES:,} entries of the roots",)
+        return self._new(seen.paths), (*seen.unseen, *cut)
+
+    def _gaps(self, unseen: Sequence[str]) -> list[str]:
+        """Say once what could not be looked at."""
+        new = [path for path in unseen if path not in self._told]
+        self._told.update(new)
+        if not new:
+            return []
+        names = ", ".join(legible(path) for path in new[:_MOST_NAMED])
+        more = f" and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
+        return [f"whether the program made protected files could not be told of {names}{more}: they cannot be listed"]
+
+    def _new(self, paths: Sequence[Found]) -> list[Planted]:
         found = []
-        for absolute in _paths(self._plan):
-            root = max((root for path, root in roots.items() if absolute.startswith(f"{path}/")), key=_length)
-            path = absolute[len(root.path) + 1 :]
-            if not root.writable or ".git/objects/" in path or self._was_there(root, path):
+        for root, path in paths:
+            if ".git/objects/" in path or self._was_there(root, path):
                 continue
             rule = self._rule(root, path)
             planted = Planted(root, path, rule, self._was_there(root, posixpath.dirname(path)))
@@ -92,23 +124,52 @@ class Guard:
             return found.rule
         return _ELSEWHERE if posixpath.basename(path).casefold() == ".git" else "defaults.runs-programs"
 
+    def _matter(self) -> list[Found]:
+        """Each root, and each folder of a repository that was there before."""
+        if self._places is None:
+            inside = [
+                (root, path)
+                for root, tree in zip(self._watched, self._before.trees or (), strict=False)
+                for path, seen in tree.items()
+                if S_ISDIR(seen[0]) and _in_git(path)
+            ]
+            more = [(root, path) for root, path in self._known if _in_git(path)]
+            self._places = [*((root, "") for root in self._watched), *inside, *more]
+        return self._places
+
+    def _walked(self) -> frozenset[Found]:
+        seen = walked(self._plan, self._watched)
+        if not seen.whole:
+            advice = "Narrow the roots of the run to the folders that are worked on."
+            raise SetupFailed("masks", 0, advice, f"more than {MAX_ENTRIES:,} entries lie below the roots")
+        return frozenset((*seen.folders, *seen.paths))
+
     def _was_there(self, root: Root, path: str) -> bool:
         if not path:
             return True
         if self._before.trees is None:
-            return f"{root.path}/{path}" in self._known
+            return (root, path) in self._known
         return any(path in tree for seen, tree in zip(self._watched, self._before.trees, strict=False) if seen == root)
 
     async def _dealt_with(self, planted: Planted) -> str:
         made = f"the program made {planted.shown}, which no tool may do unasked ({planted.rule})"
-        if planted.rule not in _NEVER or not planted.ready:
+        if _is_left(planted):
             self._told.add(planted)
             return f"{made}; look at it before you use it"
         try:
-            await self._work.files.delete(Place(planted.root, planted.path, PlaceKind.OTHER), recursive=True)
+            self._work.files.changes.extend(await asyncio.to_thread(self._take_away, planted))
+        except FileNotFoundError:
+            return f"{made}; it is gone again"
+        except OSError as error:
+            return f"{made}; {_IN_EFFECT}: {error.strerror}. Remove it by hand"
         except Problem as problem:
-            return f"{made}; it could not be taken away: {problem.message}"
+            return f"{made}; {_IN_EFFECT}: {problem.message} Remove it by hand"
+        except Left as left:
+            return f"{made}; it was taken away again, but {left}"
         return f"{made}; it was taken away again"
+
+    def _take_away(self, planted: Planted) -> list[Change]:
+        return take_away(self._access, planted.root, planted.path, self._aside)
 
 
 async def guarded(host: Host, work: Work, before: Look) -> Guard:
@@ -118,15 +179,9 @@ async def guarded(host: Host, work: Work, before: Look) -> Guard:
     return Guard(host, work, before)
 
 
-def _paths(plan: Plan, *, every: bool = False) -> list[str]:
-    """The protected paths there are; every one: also folders such as `.git` that only must stay where they are."""
-    found = masks(plan)
-    return [*(path for path, how in found.paths if every or how in (LOCK, HIDE)), *found.links]
+def _is_left(planted: Planted) -> bool:
+    return planted.rule not in _NEVER or not planted.ready
 
 
 def _in_git(path: str) -> bool:
     return "/.git/" in f"/{path.casefold()}/"
-
-
-def _length(root: Root) -> int:
-    return len(root.path)

@@ -17,7 +17,7 @@ from handrail.processes.effects import Look
 from handrail.processes.host import Host
 from handrail.processes.pipes import PART, Feeder, Reader, pipe
 from handrail.processes.planted import Guard, guarded
-from handrail.processes.scratch import left_in_scratch, watch_scratch
+from handrail.processes.scratch import given_back, left_in_scratch, watch_scratch
 from handrail.processes.sentry import Sentry
 from handrail.processes.sink import Sink, Written
 from handrail.processes.text import Room
@@ -25,7 +25,6 @@ from handrail.sandbox.launching import Child, Ended
 
 DRAIN_SECONDS = 0.5  # for what others of the tree still write after the program itself has ended
 GRACE_SECONDS = 1.0  # between asking a tree to end and ending it
-FLOOD_BYTES = 1 << 30
 FLOODED, OVERFULL = "flooded", "overfull"
 _FEW_ENTRIES = 3000  # looked at on the event loop
 
@@ -41,7 +40,7 @@ class Streams:
         self.stderr = Sink(host.redactor, host.spill, "stderr", keep)
         self._readers: tuple[Reader, ...] = ()
         self._feeding: asyncio.Task[None] | None = None
-        self._flooded, self._bytes = flooded, 0
+        self._flooded, self._bytes, self._most = flooded, 0, host.terms.kill_output_bytes
         self._before = (0, 0)
 
     async def start(self, host: Host, work: Work, program: Program) -> Child:
@@ -73,7 +72,7 @@ class Streams:
 
     def _count(self, size: int) -> None:
         self._bytes += size
-        if self._bytes > FLOOD_BYTES:
+        if self._bytes > self._most:
             self._flooded()
 
     async def drained(self) -> None:
@@ -165,6 +164,7 @@ class Running:
         """Run it to its end; when cancelled, end its tree and tell what it changed first."""
         if self._host.sentries:
             await self._host.judged()
+        given_back(self._host.scratch)
         before = Look(()) if self._host.terms.review else await look(self._host)
         guard = await guarded(self._host, self._work, before)
         began = time.monotonic()
@@ -180,16 +180,36 @@ class Running:
             await to_its_end(self._abandoned(child, tree, before, guard, sentry))
             raise
         seconds = time.monotonic() - began
-        await self._streams.stop()
-        if sentry is not None:
-            await sentry.stop()
+        try:
+            await to_its_end(self._settled(before, guard, sentry), give_up=True)
+        except BaseException:
+            self._drop(child)
+            raise
         if not self._host.terms.review:
-            self._warnings += await left_in_scratch(self._host, full=self._reason == OVERFULL)
-            await self._told(before, guard)
             return self._finished(ended, seconds)
         try:
             return await self._reviewed(child, self._finished(ended, seconds))
         finally:
+            child.discard()
+
+    async def _settled(self, before: Look, guard: Guard, sentry: Sentry | None) -> None:
+        """See to all that a program leaves: each step is made, whatever becomes of the ones before it."""
+        async with contextlib.AsyncExitStack() as steps:  # the last one comes first
+            if not self._host.terms.review:
+                steps.push_async_callback(self._scratch_seen)
+                steps.push_async_callback(self._told, before, guard)
+            if sentry is not None:
+                steps.push_async_callback(sentry.stop)
+            steps.push_async_callback(self._streams.stop)
+
+    async def _scratch_seen(self) -> None:
+        self._warnings += await left_in_scratch(self._host, full=self._reason == OVERFULL)
+
+    def _drop(self, child: Child) -> None:
+        """Forget what nobody will be told of."""
+        for sink in (self._streams.stdout, self._streams.stderr):
+            sink.discard()
+        if self._host.terms.review:
             child.discard()
 
     async def _reviewed(self, child: Child, done: Finished) -> Finished:
@@ -237,23 +257,22 @@ class Running:
 
     async def _abandoned(self, child: Child, tree: Tree, before: Look, guard: Guard, sentry: Sentry | None) -> None:
         await tree.end(0.0)
-        if sentry is not None:
-            await sentry.stop()
-        await self._streams.stop()
-        for sink in (self._streams.stdout, self._streams.stderr):
-            sink.discard()
-        if self._host.terms.review:
-            child.discard()
-        else:
-            await self._told(before, guard)
+        try:
+            await self._settled(before, guard, sentry)
+        finally:
+            self._drop(child)
 
     async def _told(self, before: Look, guard: Guard) -> None:
         """Record what changed while the program ran, and take back what no program may make."""
-        changes, warnings = await observed(self._host, self._work, before)
-        self._changed = tuple(dict.fromkeys(change.path for change in changes))
-        self._warnings += warnings
-        if changes or warnings:
-            self._warnings += await guard.after()
+        nothing = False
+        try:
+            changes, warnings = await observed(self._host, self._work, before)
+            self._changed = tuple(dict.fromkeys(change.path for change in changes))
+            self._warnings += warnings
+            nothing = not changes and not warnings
+        finally:
+            if not nothing:
+                self._warnings += await guard.after()
 
     def _finished(self, ended: Ended, seconds: float) -> Finished:
         streams = self._streams
@@ -305,12 +324,17 @@ async def changed_since(host: Host, before: Look) -> tuple[list[Any], list[str]]
     return await asyncio.to_thread(watch.changes, before, after)
 
 
-async def to_its_end(step: Coroutine[Any, Any, T]) -> T:
-    """Run a step whole, however often whoever waits for it is cancelled meanwhile."""
-    task = asyncio.ensure_future(step)
+async def to_its_end(step: Coroutine[Any, Any, T], *, give_up: bool = False) -> T:
+    """Run a step whole, however often whoever waits for it is cancelled meanwhile; then give up, where asked."""
+    task, cancelled = asyncio.ensure_future(step), False
     while True:
         try:
-            return await asyncio.shield(task)
+            done = await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.done():
                 raise
+            cancelled = True
+        else:
+            if cancelled and give_up:
+                raise asyncio.CancelledError
+            return done

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from handrail.errors import Problem
-from handrail.output.redact import Redactor
+from handrail.output.redact import MARK, Redactor
 from handrail.ports import Captured, Spill, Spool
 from handrail.processes.text import Kept, Room, plain, show
 from handrail.words import Ref, noun
@@ -87,8 +87,8 @@ class Sink:
     """Takes a stream's bytes; `finish` ends it and `captured` tells what is shown. Memory stays bounded."""
 
     __slots__ = (
-        "_decoded", "_dropped", "_ends", "_head", "_head_left", "_keep", "_kept", "_last", "_lost", "_name", "_ref",
-        "_secrets", "_spill", "_spool", "_tail", "_tail_size", "_text_bytes", "raw", "warnings",
+        "_decoded", "_dropped", "_ends", "_head", "_head_left", "_hidden", "_keep", "_kept", "_last", "_lost", "_name",
+        "_ref", "_secrets", "_spill", "_spool", "_tail", "_tail_size", "_text_bytes", "raw", "warnings",
     )  # fmt: skip
 
     def __init__(self, redactor: Redactor, spill: Spill, name: str, keep: int) -> None:
@@ -101,6 +101,7 @@ class Sink:
         self._tail_size = 0
         self._dropped = False
         self._lost = False  # the whole could not be kept
+        self._hidden = False
         self._ends = 0
         self._last = ""
         self._text_bytes = 0
@@ -137,7 +138,7 @@ class Sink:
             self._write(kept.head)
             self._ref = self._spooled()
         shown = show(kept, room, self._ref.ref if self._ref else "(not kept)", head_share)
-        return Captured(shown.text, self.raw, kept.lines, shown.cut, self._ref)
+        return Captured(shown.text, self.raw, kept.lines, shown.cut, self._ref, self._hidden)
 
     def written(self) -> Written:
         """Tell how far the stream is; from any thread, while it is fed in another."""
@@ -158,6 +159,7 @@ class Sink:
     def _take(self, text: str) -> None:
         if not text:
             return
+        self._hidden = self._hidden or MARK in text
         self._last = text[-1]
         self._ends += text.count("\n")
         self._text_bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -29,7 +29,7 @@ class Masks:
 
 
 @noun
-class _Rules:
+class Rules:
     """What to look for below one root."""
 
     hidden: Leaves
@@ -43,7 +43,7 @@ def masks(plan: Plan) -> Masks:
     found: dict[str, str] = {}
     room = MAX_ENTRIES
     if plan.excluded or plan.locked:
-        for root, rules in _rules_of(plan):
+        for root, rules in rules_of(plan):
             room = _look_below(root, rules, found, room)
     _pin_roots(plan, found)
     ordered = sorted(found.items(), key=lambda item: (item[0].count("/"), item[0]))
@@ -61,7 +61,7 @@ def roots_of(plan: Plan) -> list[Root]:
     return [named.get(path) or Root(path, path, path in plan.write) for path in paths]
 
 
-def _look_below(root: Root, rules: _Rules, found: dict[str, str], room: int) -> int:
+def _look_below(root: Root, rules: Rules, found: dict[str, str], room: int) -> int:
     above = root.path.rstrip("/")
     waiting = [("", False)]  # a folder, and whether it is locked as a whole
     while waiting:
@@ -73,7 +73,7 @@ def _look_below(root: Root, rules: _Rules, found: dict[str, str], room: int) -> 
         if room < 0:
             raise SetupFailed("masks", 0, _ADVICE, f"more than {MAX_ENTRIES:,} entries lie below the roots")
         start = f"{folder}/" if folder else ""
-        judged = {name: _judged(name, kind, start + name, rules, held) for name, kind in look.suspects}
+        judged = {name: judged_as(name, kind, start + name, rules, held) for name, kind in look.suspects}
         for name, how in judged.items():
             if how is not None:
                 _add(above, start + name, how, found)
@@ -83,7 +83,7 @@ def _look_below(root: Root, rules: _Rules, found: dict[str, str], room: int) -> 
     return room
 
 
-def _looked(above: str, folder: str, rules: _Rules, found: dict[str, str]) -> Look | None:
+def _looked(above: str, folder: str, rules: Rules, found: dict[str, str]) -> Look | None:
     try:
         return rules.looks.at(f"{above}/{folder}" if folder else above or "/")
     except (FileNotFoundError, NotADirectoryError):
@@ -105,7 +105,7 @@ def _add(above: str, path: str, how: str, found: dict[str, str]) -> None:
         raise SetupFailed("masks", 0, _ADVICE, f"more than {MAX_MASKS} protected paths lie below the roots")
 
 
-def _judged(name: str, kind: str, path: str, rules: _Rules, held: bool) -> str | None:
+def judged_as(name: str, kind: str, path: str, rules: Rules, held: bool) -> str | None:
     """How one entry is masked; what a link leads to is judged where it lies."""
     if rules.hidden(name, path):
         return None if kind == A_LINK else HIDE
@@ -122,9 +122,9 @@ class _LastRules:
     """The tests of every root of the last plan: its patterns are long to hash, and mostly the very same ones."""
 
     def __init__(self) -> None:
-        self._known: tuple[Plan, tuple[tuple[Root, _Rules], ...]] = (Plan((), ()), ())
+        self._known: tuple[Plan, tuple[tuple[Root, Rules], ...]] = (Plan((), ()), ())
 
-    def of(self, plan: Plan) -> tuple[tuple[Root, _Rules], ...]:
+    def of(self, plan: Plan) -> tuple[tuple[Root, Rules], ...]:
         """Give a plan's roots with their tests."""
         last, rules = self._known
         same = last.excluded is plan.excluded and last.locked is plan.locked and last.roots == plan.roots
@@ -134,16 +134,16 @@ class _LastRules:
         return rules
 
 
-_rules_of = _LastRules().of
+rules_of = _LastRules().of
 
 
 @lru_cache(maxsize=64)
-def _rules(excluded: tuple[Exclusion, ...], locked: tuple[Exclusion, ...], root: Root) -> _Rules:
+def _rules(excluded: tuple[Exclusion, ...], locked: tuple[Exclusion, ...], root: Root) -> Rules:
     """The tests of one root; kept, so that what was seen is remembered from one program to the next."""
     heads = _heads(locked, root)
     names = [last_names(items).fullmatch for items in (excluded, locked) if items]
     looks = Looks(lambda name: any(fits(name) for fits in names) or name.casefold() in heads)
-    return _Rules(leaves_out(excluded, root), leaves_out(locked, root), heads, looks)
+    return Rules(leaves_out(excluded, root), leaves_out(locked, root), heads, looks)
 
 
 def _pin_above(above: str, path: str, found: dict[str, str]) -> None:

@@ -224,6 +224,7 @@ _CLUDE = (
     "denied_paths",
     "allow_absolute_paths",
     "timeout_ms",
+    "max_output_bytes",
 )
 
 
@@ -240,6 +241,10 @@ def clude(policy: Mapping[str, Any]) -> Config:
         if not isinstance(timeout, (int, float)) or isinstance(timeout, bool):
             raise SettingsFault(f"{what}: timeout_ms: expected a number, got {timeout!r}")
         config["exec"]["timeout_seconds"] = timeout / 1000
+    if (most := policy.get("max_output_bytes")) is not None:
+        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+            raise SettingsFault(f"{what}: max_output_bytes: expected a whole number above 0, got {most!r}")
+        config["limits"] = {**config.get("limits", {}), "max_output_bytes": most}
     if hosts := _texts(policy, "network_allowlist", what):
         networks = [host for host in hosts if "/" in host]
         config["http"] |= {"allowed_hosts": [h for h in hosts if "/" not in h], "allowed_networks": networks}

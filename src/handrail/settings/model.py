@@ -143,6 +143,7 @@ class ExecSettings(Section):
         512 * MIB, Meets.LOWER, "Space in /tmp, in /dev/shm and in the run's scratch folder, each."
     )
     max_jobs: Positive = key(16, Meets.LOWER, "Programs in the background at once.")
+    kill_output_bytes: Positive = key(1024 * MIB, Meets.LOWER, "Output at which a program is ended; its ends are kept.")
 
 
 class HttpSettings(Section):

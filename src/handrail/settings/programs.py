@@ -19,6 +19,7 @@ class Needed(NamedTuple):
     why: str
     required: bool = True
     others: tuple[str, ...] = ()  # names that it goes by elsewhere
+    tool_mode: bool = False  # `autonous` refuses to start without it, though no tool of ours starts it
 
 
 PROGRAMS = (
@@ -29,7 +30,7 @@ PROGRAMS = (
     Needed("tee", "coreutils", "programs that commands start"),
     Needed("sed", "sed", "programs that commands start"),
     Needed("rg", "ripgrep", "grep and find_files"),
-    Needed("fd", "fd-find", "commands that look for files; find_files itself takes ripgrep", False, ("fdfind",)),
+    Needed("fd", "fd-find", "commands that look for files; find_files itself takes ripgrep", False, ("fdfind",), True),
     Needed("perl", "perl", "commands that replace text in difficult ways", False),
 )
 
@@ -46,10 +47,10 @@ def missing(find: Callable[[str], str | None] = which) -> tuple[Needed, ...]:
 
 
 def require(find: Callable[[str], str | None] = which) -> tuple[str, ...]:
-    """Refuse to start where a required program is missing; gives a warning for each that is only wanted."""
+    """Refuse the tool mode of `autonous` where a program of its list is missing; a warning for each only wanted."""
     lost = missing(find)
-    if required := [item for item in lost if item.required]:
-        names = ", ".join(item.name for item in required)
+    if required := [item for item in lost if item.required or item.tool_mode]:
+        names = ", ".join(" or ".join((item.name, *item.others)) for item in required)
         raise SettingsFault(f"tools cannot be offered: {names} not found; {install(required)}")
     return tuple(f"{item.name} is not here ({item.why}); {install([item])}" for item in lost)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from handrail.errors import Code, Problem
+from handrail.output.redact import MARK
 from handrail.ports import Captured, Finished
 from handrail.words import Answer, Evidence, Ref, Truncation
 
@@ -108,7 +109,10 @@ def _content(done: Finished, said: str) -> str:
         parts.append(f"[stderr]\n{_closed(err)}")
     if done.diff:
         parts.append(f"[kept changes]\n{_closed(done.diff)}")
-    return f"{''.join(parts)}[{said}]"
+    shown = "".join(parts)
+    if (done.stdout.hidden or done.stderr.hidden) and MARK not in shown:
+        said += f"; in what is not shown, secrets are hidden as {MARK}"
+    return f"{shown}[{said}]"
 
 
 def _closed(text: str) -> str:
@@ -132,9 +136,12 @@ def _problem(done: Finished, command: str, limit_seconds: float, answer: Answer[
     if done.timed_out:
         code, text = Code.TIMEOUT, f"`{short(command)}` did not end within {limit_seconds:g} s; all it started is gone."
     elif done.flooded:
-        code, text = Code.EXIT_NONZERO, f"`{short(command)}` was ended: it wrote more than is taken."
+        code, text = (
+            Code.EXIT_NONZERO,
+            f"`{short(command)}` was ended: it wrote more than exec.kill_output_bytes. Write less, or into a file.",
+        )
     elif done.overfull:
-        why = "its scratch folder held more than exec.max_scratch_bytes, and was emptied"
+        why = "its scratch folder held more than exec.max_scratch_bytes"
         code, text = Code.EXIT_NONZERO, f"`{short(command)}` was ended: {why}. Write less, or into the workspace."
     elif done.exit_code is None:
         code, text = Code.EXIT_NONZERO, f"`{short(command)}` was ended by {done.signal}."
