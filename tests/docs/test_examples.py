@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import fnmatch
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,9 +26,19 @@ PAGES = [
 BLOCK = re.compile(r"^```(python|console|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@cache
+def stand_ins() -> str:
+    """A folder with what pages speak of and a machine may lack: `fd` is asked for, and never started."""
+    folder = Path(tempfile.mkdtemp(prefix="handrail-docs-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "fd").write_text("#!/bin/sh\nexit 1\n")
+    (folder / "fd").chmod(0o755)
+    return str(folder)
+
+
 def environment() -> dict[str, str]:
     """The user's own, with our script first on the path."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"], stand_ins()))
     return {**os.environ, "PATH": path, "COLUMNS": "200", "NO_COLOR": "1"}
 
 
