@@ -62,7 +62,9 @@ def test_every_word_stands_for_a_tool_of_ours_and_its_arguments_fit(dialect: str
     if word.ours == "recall_memory":
         args = {"query": "x"}
     heard = dialects.get(dialect).heard(word.name, args)
-    CATALOG.get(word.ours).parse(heard.args, repair=False)
+    parsed, mended = CATALOG.get(word.ours).parse(heard.args, repair=False)
+    assert set(heard.args) <= set(parsed)
+    assert mended == ()
 
 
 @pytest.mark.parametrize(("dialect", "word"), EVERY)

@@ -153,6 +153,7 @@ async def test_a_call_that_tells_nothing_says_that_it_still_runs(monkeypatch: py
     call.start()
     await asyncio.wait_for(heard.wait(), 10)
     call.stop()
+    assert heard.is_set()
 
 
 async def test_without_a_token_nobody_looks() -> None:

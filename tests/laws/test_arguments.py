@@ -225,7 +225,7 @@ def test_a_wrong_name_gets_the_nearest_and_the_call_that_would_work(
 
 def test_a_name_that_is_no_text_is_refused() -> None:
     """A program may hand over any mapping; it gets a problem, not a crash."""
-    refused({"path": "a", 1: 2})
+    assert refused({"path": "a", 1: 2}).code is Code.INVALID_ARGS
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_name_that_is_no_text_is_refused() -> None:
 )
 def test_what_json_cannot_hold_is_refused(field: str, value: Any) -> None:
     """Arguments are journaled and digested as JSON, so they must be writable as such."""
-    refused({"path": "a", field: value})
+    assert refused({"path": "a", field: value}).code is Code.INVALID_ARGS
 
 
 def test_an_unknown_nested_name_is_answered_with_the_nested_names() -> None:

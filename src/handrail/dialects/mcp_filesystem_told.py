@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from posixpath import splitext
 from typing import Any
 from urllib.parse import quote
 
@@ -13,19 +12,6 @@ from handrail.words import Json, Outcome
 
 Asked = Mapping[str, Json]
 UNKNOWN = "application/octet-stream"
-KINDS = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-    ".bmp": "image/bmp",
-    ".svg": "image/svg+xml",
-    ".mp3": "audio/mpeg",
-    ".wav": "audio/wav",
-    ".ogg": "audio/ogg",
-    ".flac": "audio/flac",
-}
 _NAME, _SIZE = 30, 10  # columns of a list with sizes
 
 
@@ -44,7 +30,9 @@ def media(outcome: Outcome, asked: Asked) -> list[Json]:
     """A file's bytes: an image, a sound, or a resource of another kind."""
     found = outcome.data
     path = str(asked.get("path", found["path"]))
-    kind, data = KINDS.get(splitext(path)[1].lower(), UNKNOWN), found["base64"].replace("\n", "")
+    kind, data = found["mime_type"], found["base64"].replace("\n", "")
+    if not kind.startswith(("image/", "audio/")):
+        kind = UNKNOWN  # that server knows no others
     family = kind.partition("/")[0]
     if family in ("image", "audio"):
         return [{"type": family, "data": data, "mimeType": kind}]
