@@ -351,7 +351,8 @@ def _record_start(ground: Ground, world: Worlds) -> None:
     ground.journal.flush()
     if fresh:
         ground.folder.describe(
-            {"run_id": ground.journal.run_id, **about} | {"policy": orjson.loads(canonical(world.base))}
+            {"run_id": ground.journal.run_id, **about, "project": ground.loaded.workspace}
+            | {"policy": orjson.loads(canonical(world.base))}
         )
 
 

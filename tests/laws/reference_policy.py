@@ -169,10 +169,13 @@ def whole(rule: Rule, touch: Touch) -> bool:
 
 
 def part(rule: Rule, touch: Touch) -> bool:
-    """For writing and deleting, an ask or deny that could match below holds for the folder."""
+    """For writing and deleting, an ask or deny of something below holds for the folder; unseen, of what could be."""
     if rule.effect is ALLOW or not touch.deep or touch.kind not in ("fs.write", "fs.delete") or touch.place is None:
         return False
     assert rule.target is not None
+    if touch.below is not None:
+        inner = [replace(touch.place, path=path) for path in touch.below]
+        return any(glob_or_folder(rule.target, seen_by(rule.target, place)) for place in inner)
     folder = seen_by(rule.target, touch.place)
     return could_be_below(rule.target, "" if folder == "." else folder)
 

@@ -57,9 +57,9 @@ def _findings(touch: Touch, world: World, *, bulk: bool) -> list[Finding]:
         *builtin.unconfirmed(touch),
     ]
     judged = bool(found)
-    for rule, replaces_default in rules.matching(touch, world):
+    for finding, replaces_default in rules.findings(touch, world):
         judged = judged or replaces_default
-        found.append(rules.finding(rule, touch))
+        found.append(finding)
     if not judged:
         found.append(defaults.finding(touch, world, bulk=bulk))
     return found
@@ -82,7 +82,7 @@ def _receiving(touch: Touch, moved: Sequence[Touch]) -> Touch:
         if source.place is not None
         for path in source.below or ()
     ]
-    return replace(touch, deep=True, below=(*(touch.below or ()), *brought))
+    return replace(touch, deep=True, below=tuple(dict.fromkeys([*(touch.below or ()), *brought])))
 
 
 def _excluded(touches: Sequence[Touch], world: World, *, runs: bool) -> tuple[Exclusion, ...]:
@@ -116,7 +116,7 @@ def _of_programs(world: World) -> tuple[tuple[Exclusion, ...], tuple[Exclusion, 
 
 def _protected(touch: Touch, world: World) -> Iterator[Exclusion]:
     """Protected names are left out, except where they say so themselves or a rule has taken the default's place."""
-    if any(replaces_default for _, replaces_default in rules.matching(touch, world)):
+    if any(replaces_default for _, replaces_default in rules.findings(touch, world)):
         return
     lifted = rules.allowed_patterns(touch, world)
     for index, pattern in enumerate(world.protected):

@@ -7,7 +7,7 @@ in `/` means the folder and all that lies below it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from handrail.words import Exclusion, Root
@@ -34,6 +34,12 @@ _PORT = re.compile(r"(?P<name>\[[^\]]*\]|[^:]*)(?::(?P<port>\d+|\*))?")
 def path_matches(pattern: str, path: str, *, covers_below: bool = False, any_case: bool = False) -> bool:
     """Whether a path beneath a root fits; with `covers_below` a match of a folder is a match of all in it."""
     return _path_regex(pattern, covers_below, any_case).fullmatch(path) is not None
+
+
+def first_covered(target: str, root: Root, paths: Iterable[str]) -> str | None:
+    """The first of many paths beneath a root that fits a rule's target, or lies in something that does."""
+    fits = _path_regex(target, True, False).fullmatch
+    return next((path for path in paths if fits(rule_path(target, root, path))), None)
 
 
 def literal(path: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from handrail.errors import SettingsFault
 from handrail.policy.patterns import (
     could_match_below,
+    first_covered,
     host_and_port,
     host_matches,
     path_matches,
@@ -51,23 +52,22 @@ class Rule:
     narrows: bool = False  # from a project nobody trusted: it may add strictness, never stand in for a default
 
 
-def matching(touch: Touch, world: World) -> Iterator[tuple[Rule, bool]]:
-    """The rules that speak of one touch, each with whether it covers all of it and so replaces the default."""
+def findings(touch: Touch, world: World) -> Iterator[tuple[Finding, bool]]:
+    """What rules say of one touch, each with whether it is said of the whole and so replaces the default."""
     for rule in world.rules:
         if not applies(rule, touch, world):
             continue
         if reaches(rule, touch):
-            yield rule, not rule.narrows
-        elif touch.deep and touch.kind is not READ and _restricts_below(rule, touch):
+            yield _finding(rule, touch), not rule.narrows
+        elif touch.deep and touch.kind is not READ and (met := _met_below(rule, touch)):
             # What must not happen to something below a folder must not happen to the folder.
-            yield rule, False
+            yield _finding(rule, touch, met), False
 
 
-def finding(rule: Rule, touch: Touch) -> Finding:
-    """What a matching rule says of a touch."""
+def _finding(rule: Rule, touch: Touch, met: str = "") -> Finding:
     why = rule.why or f"the rule at {rule.where or rule.id} says {rule.effect.word}"
     code = _CODES.get(touch.kind, "POLICY_DENIED")
-    return Finding("rules", rule.id, rule.effect, why, rule.where, code=code)
+    return Finding("rules", rule.id, rule.effect, f"{why} ({met})" if met else why, rule.where, code=code)
 
 
 def exclusions(touch: Touch, world: World) -> Iterator[Exclusion]:
@@ -145,6 +145,20 @@ def _example_matches(rule: Rule, example: str) -> bool:
     if rule.touch in ("proc.exec", "proc.*"):
         return words_match(rule.target, example.split(), prefix=restricts)
     return path_matches(rule.target, example, covers_below=restricts)
+
+
+def _met_below(rule: Rule, touch: Touch) -> str:
+    """Say what below a folder a rule that restricts speaks of; empty where it speaks of nothing there.
+
+    Judged is what lies there; where that is not known, all that could.
+    """
+    place, target = touch.place, rule.target
+    if rule.effect is ALLOW or place is None or target is None:
+        return ""
+    if touch.below is None:
+        return f"it could match below {touch.shown}" if _restricts_below(rule, touch) else ""
+    path = first_covered(target, place.root, touch.below)
+    return f"{place.root.shown(path)} lies below" if path is not None else ""
 
 
 def _restricts_below(rule: Rule, touch: Touch) -> bool:
