@@ -17,7 +17,7 @@ from handrail.ports import Entry, Listing
 from handrail.words import Exclusion, Place, PlaceKind, Root
 from handrail.workspace import WorkspaceFiles
 from handrail.workspace.bound import BoundFiles
-from workspaces import refused, workspace
+from workspaces import refused, whole, workspace
 
 MIB = 1 << 20
 
@@ -28,18 +28,6 @@ async def files(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
     made = workspace(tmp_path, opener=request.param)
     yield made
     await made.close()
-
-
-@pytest.fixture
-def ws(tmp_path: Path, files: WorkspaceFiles) -> Path:
-    """Where the workspace lies on the disk."""
-    return tmp_path / "ws"
-
-
-@pytest.fixture
-def call(files: WorkspaceFiles) -> BoundFiles:
-    """The workspace of one call."""
-    return files.bind("call-1", ())
 
 
 # ── reading ──
@@ -370,6 +358,6 @@ async def test_a_workspace_leaves_no_descriptor_behind(tmp_path: Path) -> None:
         await call.write(files.resolve(f"d/{number}"), b"x", expected_sha256=None)
         await call.read(files.resolve(f"d/{number}"), 10)
     await call.list(files.resolve("."), depth=5, hidden=True)
-    await call.delete(files.resolve("d"), recursive=True)
+    await call.delete(whole(files, "d"), recursive=True)
     await files.close()
     assert len(os.listdir("/proc/self/fd")) == before

@@ -30,18 +30,6 @@ async def files(tmp_path: Path) -> AsyncIterator[WorkspaceFiles]:
     await made.close()
 
 
-@pytest.fixture
-def ws(tmp_path: Path, files: WorkspaceFiles) -> Path:
-    """Where the workspace lies on the disk."""
-    return tmp_path / "ws"
-
-
-@pytest.fixture
-def call(files: WorkspaceFiles) -> BoundFiles:
-    """The workspace of one call."""
-    return files.bind("call-1", ())
-
-
 async def test_nothing_is_replaced_or_deleted_before_its_pre_image_is_kept(tmp_path: Path) -> None:
     """A disk that is full where pre-images go is an error that changes nothing."""
 

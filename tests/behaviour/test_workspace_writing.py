@@ -17,12 +17,6 @@ from handrail.workspace.bound import BoundFiles
 from workspaces import KeptImages, in_place, leftovers, refused, replaced, sha, without_unnamed, workspace
 
 
-@pytest.fixture
-def images() -> KeptImages:
-    """Where pre-images go."""
-    return KeptImages()
-
-
 @pytest.fixture(params=["openat2", "walk", "no-exchange", "named", "in place"])
 async def files(
     tmp_path: Path, images: KeptImages, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -38,12 +32,6 @@ async def files(
         made._shared[2].pace(root).quick = request.param == "in place"
     yield made
     await made.close()
-
-
-@pytest.fixture
-def ws(tmp_path: Path, files: WorkspaceFiles) -> Path:
-    """Where the workspace lies on the disk."""
-    return tmp_path / "ws"
 
 
 @pytest.fixture

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,21 +13,6 @@ from handrail.ports import Answered, Recorded, Reply
 from handrail.store.ledger import SqliteLedger
 from handrail.testing import FixedClock
 from handrail.words import Grant, Scope
-
-
-@pytest.fixture
-def clock() -> FixedClock:
-    """Time that stands still."""
-    return FixedClock(NOW)
-
-
-@pytest.fixture
-def ledger(tmp_path: Path, clock: FixedClock) -> Iterator[SqliteLedger]:
-    """An empty ledger."""
-    made = SqliteLedger(tmp_path / "state" / "ledger.db", clock)
-    yield made
-    made.close()
-
 
 # ── requests ────────────────────────────────────────────────────────────────────────────────────
 

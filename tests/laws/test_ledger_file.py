@@ -7,7 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,21 +18,6 @@ from handrail.store import _ledger_file
 from handrail.store.ledger import SqliteLedger
 from handrail.testing import FixedClock
 from handrail.words import Grant, Scope
-
-
-@pytest.fixture
-def clock() -> FixedClock:
-    """Time that stands still."""
-    return FixedClock(NOW)
-
-
-@pytest.fixture
-def ledger(tmp_path: Path, clock: FixedClock) -> Iterator[SqliteLedger]:
-    """An empty ledger."""
-    made = SqliteLedger(tmp_path / "state" / "ledger.db", clock)
-    yield made
-    made.close()
-
 
 # ── raw arguments ───────────────────────────────────────────────────────────────────────────────
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,20 +15,6 @@ from handrail.store._ledger_watch import Watch
 from handrail.store.ledger import SqliteLedger
 from handrail.testing import FixedClock
 from handrail.words import Scope
-
-
-@pytest.fixture
-def clock() -> FixedClock:
-    """Time that stands still."""
-    return FixedClock(NOW)
-
-
-@pytest.fixture
-def ledger(tmp_path: Path, clock: FixedClock) -> Iterator[SqliteLedger]:
-    """An empty ledger."""
-    made = SqliteLedger(tmp_path / "state" / "ledger.db", clock)
-    yield made
-    made.close()
 
 
 async def waiting(ledger: SqliteLedger, request_id: str, until: float | None = None) -> asyncio.Task[Reply]:
