@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 JOBS ?= auto
 
-.PHONY: run test test-full check bench docs clean
+.PHONY: run test test-full check bench docs picture clean
 
 run: $(STAMP)
 	@$(BIN)/handrail tour
@@ -24,6 +24,9 @@ check: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m handrail.front.reference --write docs/reference
+
+picture: $(STAMP)
+	$(BIN)/python docs/images/make.py
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group bench

@@ -10,7 +10,7 @@ import handrail
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(handrail.__file__).parent
 # Not rooms: the package itself, and short names under which users import a front end.
-SHORT = {"__init__.py", "pydantic_ai.py", "openai_agents.py", "langchain.py"}
+SHORT = {"__init__.py", "__main__.py", "pydantic_ai.py", "openai_agents.py", "langchain.py"}
 
 
 def rooms() -> set[str]:

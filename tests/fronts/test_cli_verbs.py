@@ -27,6 +27,13 @@ def test_the_version_is_told_without_loading_anything(cli: Cli) -> None:
     assert cli("version").out == f"handrail {__version__}\n"
 
 
+def test_the_package_runs_as_a_program(cli: Cli) -> None:
+    """Where its script is not on the path; it calls itself by the same name."""
+    line = [sys.executable, "-m", "handrail", "call", "--help"]
+    ended = subprocess.run(line, env=cli.env, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.startswith("Usage: handrail call ")
+
+
 def test_a_simple_call_loads_nothing_it_does_not_use(cli: Cli) -> None:
     """No tables, no database, no TOML writer, no subprocesses of ours on the way of a read."""
     code = (

@@ -56,6 +56,7 @@ LAYERS = {
     "programs": 6,
     "worlds": 6,
     "runtime": 6,
+    "__main__": 7,
     "front": 7,
     "pydantic_ai": 7,
     "langchain": 7,
