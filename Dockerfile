@@ -9,7 +9,7 @@ RUN apt-get update \
 
 COPY pyproject.toml README.md LICENSE* /opt/handrail/
 COPY src /opt/handrail/src
-RUN pip install --no-cache-dir '/opt/handrail[fast]'
+RUN pip install --no-cache-dir '/opt/handrail[fast,lint,search]'
 
 RUN useradd --create-home --uid 10001 agent \
  && mkdir -p /workspace /state \

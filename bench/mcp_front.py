@@ -208,7 +208,9 @@ def http(root: Path, env: Mapping[str, str]) -> dict[str, float]:
     handrail = str(Path(sys.executable).with_name("handrail"))
     ports = {"handrail mcp --http": free_port(), "mcp SDK, minimal server": free_port()}
     first, second = ports.values()
-    ours = [handrail, "mcp", "--workspace", str(root), "--http", f"127.0.0.1:{first}"]
+    config = root.parent / "http.toml"  # so many clients at once ask for the same thing several times in a row
+    config.write_text("limits.max_repeats = 0\n")
+    ours = [handrail, "mcp", "--workspace", str(root), "--config", str(config), "--http", f"127.0.0.1:{first}"]
     theirs = [sys.executable, str(HERE / "mcp_peers.py"), str(second), str(root)]
     times: dict[str, list[float]] = {name: [] for name in ports}
     with listening(ours, first, env), listening(theirs, second, env):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from handrail import Runtime
 # How long something takes is for benchmarks to say: a busy machine breaks no law.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+# Whoever starts tests in the background has interrupts ignored; the programs that tests start must hear them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

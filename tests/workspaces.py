@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from handrail.errors import Problem
-from handrail.words import Root
+from handrail.words import Place, Root
 from handrail.workspace import Images, WorkspaceFiles, names
 from handrail.workspace.beneath import OpenerName
 
@@ -43,6 +44,12 @@ def workspace(folder: Path, *, images: Images | None = None, opener: OpenerName 
     (folder / "ws").mkdir(exist_ok=True)
     root = Root("workspace", str(folder / "ws"), True)
     return WorkspaceFiles([root], images=images, locks_dir=folder / "locks", opener=opener)
+
+
+def whole(files: WorkspaceFiles, path: str) -> Place:
+    """A folder with all that lies below it now, as it is when a call that takes it away was judged."""
+    place = files.resolve(path, follow=False)
+    return replace(place, below=frozenset(files.below(place) or ()))
 
 
 def without_unnamed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ class Tool:
             "args_schema": self.shape.args_schema(),
             "return_schema": self.shape.result_schema(),
             "required_permissions": [kind.value for kind in self.permissions],
-            "side_effects": self.side_effects,
+            "side_effects": "deletes" if (self.does, self.side_effects) == ("destroys", "none") else self.side_effects,
         }
 
 

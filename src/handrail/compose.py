@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -29,9 +30,10 @@ from handrail.outside import Outside, secrets_of
 from handrail.policy import World
 from handrail.programs import Programs
 from handrail.settings import Loaded, Settings, load, paths
+from handrail.settings.starting import at_start
 from handrail.skills.run import RunSkills
 from handrail.skills.sources import Source, project_sources, user_sources
-from handrail.store import databases
+from handrail.store import databases, elsewhere
 from handrail.store.archive import RunArchive
 from handrail.store.folders import RunFolder, create
 from handrail.store.images import Images
@@ -46,6 +48,7 @@ from handrail.words import Mode, Root
 from handrail.workspace.files import WorkspaceFiles
 from handrail.worlds import Ground, Options, Worlds
 
+log = logging.getLogger("handrail")
 RUN_ID = "{run_id}"  # in workspace.root: a folder of its own for each run
 
 if TYPE_CHECKING:
@@ -122,6 +125,8 @@ def _ground(options: Options) -> Ground:
     run_id = options.run_id or str(uuid7())
     runs = Path(loaded.settings.runs_dir) if loaded.settings.runs_dir else paths.runs_dir()
     folder = create(runs, run_id)
+    if loaded.settings.runs_dir:
+        elsewhere.note(paths.state_dir(), runs)
     journal = FileJournal.open(folder.path, run_id, clock, progress=options.progress)
     try:
         redactor = _redactor(loaded.settings)
@@ -144,7 +149,7 @@ def _composed(ground: Ground) -> Composed:
         seen=journal.state.seen,
     )
     ledger = SqliteLedger(paths.state_dir() / "ledger.db", clock)
-    catalog = Catalog(options.tools, lazy=builtin(), more=entry_point_tools)
+    catalog, ground = _catalog(ground)
     limits = Limits(_limit_bounds(settings), journal.state.usage)
     screen = JournaledScreen(journal, ground.redactor, options.screen)
     world = Worlds(ground)
@@ -182,6 +187,16 @@ def _composed(ground: Ground) -> Composed:
         ground.loaded, catalog, Kernel(parts), journal, ledger, files, ground.folder, images, ground.redactor, screen,
         limits, clock, options.caller, world.digest, world.of, world.given, outside, faculties, programs,
     )  # fmt: skip
+
+
+def _catalog(ground: Ground) -> tuple[Catalog, Ground]:
+    """All tools, and the ground with a warning of each thing that its settings say and hardly mean."""
+    catalog = Catalog(ground.options.tools, lazy=builtin(), more=entry_point_tools)
+    found = at_start(ground.loaded, catalog)
+    for warning in found:
+        log.warning("%s", warning)
+    loaded = replace(ground.loaded, warnings=(*ground.loaded.warnings, *found))
+    return catalog, replace(ground, loaded=loaded)
 
 
 def _bounds(settings: Settings) -> Bounds:

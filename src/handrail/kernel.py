@@ -29,7 +29,6 @@ from handrail.gates.step import (
     Rest,
     Step,
     arm,
-    carried,
     denial,
     disarm,
     effect_of,
@@ -186,6 +185,10 @@ class Kernel:
         """Judge what a call's programs changed, once that is known; a person is shown the diff."""
         return await self._approving.review(step, touches, diff, bound_to)
 
+    async def preview(self, step: Step) -> str:
+        """What a person would be shown of the changes; raises what would fail the call before anyone is asked."""
+        return await self._approving.preview(step)
+
     async def digest(self, step: Step) -> str:
         """Bind an approval to exactly this call and to the files it would replace or run."""
         assert step.tool is not None
@@ -232,7 +235,7 @@ class Kernel:
             if touch.skill is not None:
                 return self._skills.resolve(touch)
             return (self._placed(step, touch) if touch.kind in FILES else touch,)
-        return carried(tuple([self._placed(step, touch) if touch.kind in FILES else touch for touch in touches]))
+        return tuple([self._placed(step, touch) if touch.kind in FILES else touch for touch in touches])
 
     def _placed(self, step: Step, touch: Touch) -> Touch:
         """Fill in the canonical place; what lies outside stays without one, and policy denies it."""

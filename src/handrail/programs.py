@@ -58,13 +58,23 @@ class Programs:
         return self.made.host.told(verdict)
 
     def mend(self) -> None:
-        """Put back what a runtime was keeping of a review when it ended: such changes are kept whole, or not at all."""
-        journal = self._ground.journal
-        if journal.read_only or not os.path.isdir(self._unfinished):
+        """Do what runtimes that were killed in this workspace could not do any more."""
+        if self._ground.journal.read_only:
             return
+        try:
+            kinds = {os.path.splitext(name)[1] for name in os.listdir(self._unfinished)}
+        except OSError:
+            return
+        if ".note" in kinds:  # modules are loaded only where there is something to do
+            self._drop_reviews()
+        if ".watch" in kinds:
+            self._look_for_plants()
+
+    def _drop_reviews(self) -> None:
+        """Put back what a runtime was keeping of a review when it ended: such changes are kept whole, or not at all."""
         from handrail.processes.unfinished import abandoned
 
-        hide = self._ground.redactor.value
+        journal, hide = self._ground.journal, self._ground.redactor.value
         for note in abandoned(self._unfinished, {root.path for root in self._ground.roots if root.writable}):
             put_back: list[Change] = []
             left = note.roll_back(put_back.append)
@@ -78,6 +88,23 @@ class Programs:
             note.remove()
             log.warning("a review was being kept when its runtime ended: %d changes put back", len(put_back))
             journal.append("review.dropped", None, {name: hide(value) for name, value in told.items()})
+            journal.flush()
+
+    def _look_for_plants(self) -> None:
+        """Set aside what programs planted whose runtime was killed before it could look."""
+        from handrail.processes.watched import left_behind
+
+        journal, hide = self._ground.journal, self._ground.redactor.value
+        writable = [root for root in self._ground.roots if root.writable]
+        for found in left_behind(self._unfinished, writable, self._files.access):
+            told: dict[str, Json] = {
+                "run": found.run_id,
+                "paths": [*found.paths],
+                "aside": [*found.aside],
+                "left": [*found.left],
+            }
+            log.warning("a killed run's programs had made what none may: %s", ", ".join((*found.paths, *found.left)))
+            journal.append("planted.found", None, {name: hide(value) for name, value in told.items()})
             journal.flush()
 
     @property
@@ -115,9 +142,8 @@ class Programs:
         host.followed = self._follow
         return RunPrograms(host)
 
-    def _follow(self, call_id: str, written: Callable[[], Written]) -> None:
-        if self.followed is not None:
-            self.followed(call_id, written)
+    def _follow(self, call_id: str, written: Callable[[], Written]) -> Callable[[], None] | None:
+        return None if self.followed is None else self.followed(call_id, written)
 
     @asynccontextmanager
     async def _served(self, listener: socket, work: ports.Work) -> AsyncIterator[None]:

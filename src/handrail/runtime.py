@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from handrail import dialects, ports, undoing
 from handrail.arguments import short
@@ -93,12 +94,14 @@ class Runtime:
 
     async def __aenter__(self) -> Runtime:
         self._composed = compose(self._options)
+        _open.add(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        composed, self._composed = self._composed, None
+        composed = self._leave()
+        _open.discard(self)
         if composed is not None:
             await composed.close()
 
@@ -106,7 +109,7 @@ class Runtime:
     def parts(self) -> Composed:
         """What this runtime is made of; for front ends and tests."""
         if self._composed is None:
-            raise Misuse("the runtime is not open; use `async with Runtime.open(…) as runtime`")
+            raise self._closed()
         return self._composed
 
     @property
@@ -136,7 +139,7 @@ class Runtime:
         """Make one governed call; raises only for misuse of the API, and CancelledError when cancelled."""
         composed = self._composed
         if composed is None:
-            raise Misuse("the runtime is not open")
+            raise self._closed()
         spoken = dialect or self.dialect
         if name.__class__ is not str or not (name.isascii() or is_text(name)):
             name = short(name)  # what names no tool, as it can be told and written down
@@ -160,11 +163,19 @@ class Runtime:
         outcome = await composed.kernel.call(call)
         if composed.journal.wants_checkpoint():
             composed.checkpoint()
-        if spoken != "native" and outcome.truncation is not None:
-            rest = dialects.get(spoken).rest(outcome, args)
-            if rest is not None:
-                return await self._kept(outcome, rest, trace_id=trace_id, skill=skill, permissions=call.permissions)
-        return outcome
+        return outcome if spoken == "native" else await self._spoken(composed, outcome, call)
+
+    async def _spoken(self, composed: Composed, outcome: Outcome, call: Call) -> Outcome:
+        """What a dialect adds to an outcome: where it looked, its own limits, the whole of what was cut."""
+        speaker, limits = dialects.get(call.dialect), composed.loaded.settings.limits
+        if outcome.error is not None:
+            return speaker.placed(outcome, self._where(composed))
+        outcome = speaker.fitted(outcome, limits.max_output_lines, limits.max_output_bytes)
+        rest = None if outcome.truncation is None else speaker.rest(outcome, call.args)
+        if rest is None:
+            return outcome
+        how = {"trace_id": call.trace_id or None, "skill": call.skill, "permissions": call.permissions}
+        return await self._kept(outcome, rest, **how)
 
     async def _kept(self, outcome: Outcome, rest: Rest, **how: Any) -> Outcome:
         """Keep the whole of a cut answer with the run, gathered by calls through every gate, and name it."""
@@ -202,22 +213,42 @@ class Runtime:
         dialect: str | None = None,
     ) -> Explanation:
         """Tell how a call would be judged, with everything the verdict was made from."""
+        step, world = self._asked(name, args, skill=skill, permissions=permissions, caller=caller, dialect=dialect)
+        assert step.tool is not None and step.verdict is not None
+        try:
+            confinement = self.kernel.confinement(step)
+        except Problem as problem:
+            confinement = {"error": problem.message}
+        return Explanation(step.tool, step.args or {}, step.touches, step.verdict, world, confinement)
+
+    async def preview(self, name: str, args: Mapping[str, Json] | None = None, **how: Any) -> str:
+        """What a person would be shown of a call's changes; Problem for one that fails before anyone is asked."""
+        step, _ = self._asked(name, args, **how)
+        return await self.kernel.preview(step)
+
+    def _asked(
+        self,
+        name: str,
+        args: Mapping[str, Json] | None,
+        *,
+        skill: str | None = None,
+        permissions: Iterable[str] | None = None,
+        caller: str | None = None,
+        dialect: str | None = None,
+    ) -> tuple[Step, World]:
+        """Carry a call up to its verdict, and not further."""
         composed = self.parts
         spoken, caller = dialect or self.dialect, caller or composed.caller
         narrowed = None if permissions is None else dialects.get(spoken).permissions(permissions)
         call = Call(name, args or {}, caller=caller, skill=skill, permissions=narrowed, dialect=spoken)
         step = Step(call, "", composed.clock.monotonic())
-        tool = composed.kernel.prepare(step)
+        composed.kernel.prepare(step)
         run_id, now = composed.journal.run_id, composed.clock.now()
         # Without a digest only wider grants count: those for one exact call are for the call itself to find.
         grants = composed.ledger.grants(run_id, now, composed.kernel.parts.workspace)
         world = composed.kernel.world(step, grants)
         step.verdict = decide(step.touches, world)
-        try:
-            confinement = composed.kernel.confinement(step)
-        except Problem as problem:
-            confinement = {"error": problem.message}
-        return Explanation(tool, step.args or {}, step.touches, step.verdict, world, confinement)
+        return step, world
 
     def tools(
         self,
@@ -268,9 +299,36 @@ class Runtime:
         """Have every `display` shown by a function of yours, too."""
         self.parts.screen.sinks.append(show)
 
+    def _where(self, composed: Composed) -> str:
+        """The folder that tools work in, from the one that was opened where it lies below that."""
+        root, opened = composed.kernel.parts.workspace, os.path.realpath(self._options.workspace)
+        return os.path.relpath(root, opened) if f"{root}/".startswith(f"{opened.rstrip('/')}/") else root
+
+    def _leave(self) -> Composed | None:
+        composed, self._composed = self._composed, None
+        return composed
+
+    def _closed(self) -> Misuse:
+        if any(runtime is self for runtime, _ in _inherited):
+            return Misuse("the runtime was opened before this process was forked; open one of its own here")
+        return Misuse("the runtime is not open; use `async with Runtime.open(…) as runtime`")
+
     def _enabled(self, tool: Tool) -> bool:
         world = self.parts.world(tool)
         return enabled(world.tool, world.enable, world.disable)
+
+
+_open: WeakSet[Runtime] = WeakSet()
+_inherited: list[tuple[Runtime, Composed | None]] = []  # never let go of: what is open in it belongs to another process
+
+
+def _forked() -> None:
+    """Leave the runtimes to the process that opened them: their journals, locks and threads are its own."""
+    _inherited.extend((runtime, runtime._leave()) for runtime in _open)  # noqa: SLF001  (of this very class)
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _checked(texts: Iterable[str | None], permissions: Iterable[str] | None) -> frozenset[str] | None:

@@ -168,6 +168,7 @@ class Place:
     mtime_ns: int = 0
     inode: int = 0
     links: int = 1
+    below: frozenset[str] | None = None  # what may be taken away with it: all that lay below when that was judged
 
     @property
     def shown(self) -> str:
@@ -205,7 +206,7 @@ class Touch:
     below: tuple[str, ...] | None = None  # what lies below a folder that is deleted or moved, as paths beneath its root
     words: tuple[str, ...] = ()  # the argument list of a proc.exec touch
     unsafe: bool = False  # net.connect: another method than GET or HEAD
-    doubt: str = ""  # proc.exec: why the command cannot be fully understood; no rule that allows covers it
+    doubt: str = ""  # proc.exec: why the command cannot be fully understood; no rule covers it that allows words
     skill: SkillPart | None = None  # what it loads or runs of a skill
 
     @property

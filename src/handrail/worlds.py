@@ -15,6 +15,7 @@ from handrail.output.redact import Redactor
 from handrail.policy import ToolFacts, World
 from handrail.policy.rules import Rule
 from handrail.settings import Loaded, Settings, paths
+from handrail.store import elsewhere
 from handrail.store.folders import RunFolder
 from handrail.store.journal import FileJournal
 from handrail.words import Decision, Mode, Risk, Root, Touch, TouchKind, noun
@@ -157,4 +158,6 @@ def _own_paths(ground: Ground) -> tuple[str, ...]:
     """Handrail's own folders and settings files: out of every tool's reach."""
     folders = [paths.state_dir(), paths.config_dir(), paths.cache_dir(), ground.folder.path.parent]
     folders += [Path(file.path) for file in ground.loaded.files if file.layer != "project"]
-    return tuple(dict.fromkeys(os.path.realpath(folder) for folder in folders))
+    # Runs of other settings in the same project: their journals and archives are no more this run's than its own.
+    others = elsewhere.within(paths.state_dir(), (root.path for root in ground.roots))
+    return tuple(dict.fromkeys([*(os.path.realpath(folder) for folder in folders), *map(os.path.realpath, others)]))

@@ -62,7 +62,7 @@ async def test_a_file_that_becomes_a_link_while_it_is_read_leads_nowhere(
     thread = threading.Thread(target=swap)
     thread.start()
     try:
-        async with opens() as runtime:
+        async with opens(config={"limits": {"max_repeats": 0}}) as runtime:
             for number in range(10 * scale):
                 found = await search(runtime, ("outsidersecret", "zebra")[number % 2])
                 assert "outsidersecret()" not in str(found.to_dict())

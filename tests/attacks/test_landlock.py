@@ -17,6 +17,7 @@ import pytest
 from handrail.errors import Code
 from handrail.sandbox import landlock
 from handrail.sandbox.domain import Domain
+from handrail.sandbox.spawning import Lifeline
 from handrail.tools.search.grep import grep
 from searching import Searching
 from workspaces import refused
@@ -129,11 +130,14 @@ def run_confined(argv: list[str], folder: int, inherit: tuple[int, ...] = ()) ->
     libraries = [os.open(path, os.O_PATH) for path in ("/lib", "/lib64", "/usr/lib") if os.path.exists(path)]
     loaders = [str(path) for folder in ("/lib", "/lib64") for path in Path(folder).glob("ld-*.so*")]
     domain = Domain([folder, *libraries], [argv[0], *loaders])
-    out, err = os.memfd_create("out"), os.memfd_create("err")
+    out, err, line = os.memfd_create("out"), os.memfd_create("err"), Lifeline()
     try:
-        child = domain.do(lambda: domain.spawn(argv, folder, (domain.null, out, err), inherit)).result()
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), os.pread(out, 1 << 16, 0), os.pread(err, 1 << 16, 0)
+        child = domain.do(lambda: domain.spawn(argv, folder, (domain.null, out, err), inherit, line)).result()
+        code = child.reap()
+        assert code is not None
+        return code, os.pread(out, 1 << 16, 0), os.pread(err, 1 << 16, 0)
     finally:
+        line.close()
         domain.close()
         for fd in (*libraries, out, err):
             os.close(fd)
@@ -176,12 +180,13 @@ def test_a_failed_start_is_raised_and_leaves_nothing_behind(tmp_path: Path) -> N
     """An error inside the confined thread reaches the caller; afterwards it serves on, and collection is on again."""
     folder = os.open(tmp_path, os.O_PATH)
     before = len(os.listdir("/proc/self/fd"))
-    domain, out = Domain([folder], []), os.memfd_create("out")
+    domain, out, line = Domain([folder], []), os.memfd_create("out"), Lifeline()
     for inherit in ((), (folder,)):  # started by the system's own call, and by Python's
-        start = partial(domain.spawn, ["/bin/true"], folder, (domain.null, out, out), inherit)
+        start = partial(domain.spawn, ["/bin/true"], folder, (domain.null, out, out), inherit, line)
         with pytest.raises(PermissionError):
             domain.do(start).result()
     os.close(out)
+    line.close()
     domain.close()
     assert len(os.listdir("/proc/self/fd")) == before
     assert gc.isenabled()
@@ -233,12 +238,13 @@ def test_a_domain_holds_on_to_no_folder_it_started_a_program_in(tmp_path: Path) 
     (tmp_path / "below").mkdir()
     root, below = os.open(tmp_path, os.O_PATH), os.open(tmp_path / "below", os.O_PATH)
     true = os.path.realpath("/bin/true")
-    domain = Domain([root], [true])
+    domain, line = Domain([root], [true]), Lifeline()
     try:
         with suppress(OSError):
-            os.waitpid(domain.do(lambda: domain.spawn([true], below, (domain.null,) * 3)).result(), 0)
+            domain.do(lambda: domain.spawn([true], below, (domain.null,) * 3, (), line)).result().reap()
         stands = domain.do(os.getcwd).result()
     finally:
+        line.close()
         domain.close()
         os.close(root)
         os.close(below)

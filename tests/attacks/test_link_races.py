@@ -14,13 +14,14 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from attacks._swapping import swapping
 from handrail.errors import Code, Problem
-from handrail.words import Place
+from handrail.words import Place, PlaceKind
 from handrail.workspace import WorkspaceFiles
 from handrail.workspace.bound import BoundFiles
 from workspaces import workspace
@@ -81,7 +82,8 @@ class Race:
         place = self._files.resolve(path, follow=follow)
         if f"{place.path}/".startswith("protected/"):
             raise Problem(Code.PATH_PROTECTED, "denied")
-        return place
+        below = self._files.below(place) if place.kind is PlaceKind.DIRECTORY else None
+        return place if below is None else replace(place, below=frozenset(below))
 
     async def run(self, attempt: Attempt) -> None:
         """Try on each path in turn until the time is over."""

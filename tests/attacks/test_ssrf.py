@@ -20,6 +20,7 @@ from attacks.spellings import SPELLINGS, sixes, suffixes
 from conftest import Opens
 from handrail import Runtime
 from handrail.net import gate
+from handrail.net.addresses import METADATA_NAMES
 from handrail.words import Outcome
 from serving import Names, Server, http_settings, resolving, serving
 
@@ -192,6 +193,19 @@ async def test_one_inner_address_among_the_answers_refuses_them_all(answers: lis
         assert outcome.error.code == "HOST_NOT_ALLOWED"
         assert found.silent()
         assert found.good.connections == 0
+
+
+@pytest.mark.parametrize("name", sorted(METADATA_NAMES))
+@pytest.mark.parametrize("spelled", ["{}", "{}.", "{}\u3002", "UPPER"])
+async def test_a_name_of_metadata_is_refused_wherever_it_leads(name: str, spelled: str, opens: Opens) -> None:
+    """Also to an address that settings allow, and before it is looked up."""
+    async with field(opens) as found:
+        found.names.set(name, [GOOD])
+        host = name.upper() if spelled == "UPPER" else spelled.format(name)
+        outcome = await found.fetch(f"http://{host}:{{g}}/")
+        assert outcome.error is not None
+        assert (outcome.error.code, found.good.connections, found.names.asked) == ("HOST_NOT_ALLOWED", 0, [])
+        assert "gives out a machine's credentials" in outcome.error.message
 
 
 async def test_proxy_variables_are_ignored(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,6 +234,73 @@ async def test_deleting_is_never_granted_for_a_run(opens: Any, old: Path) -> Non
     assert not old.exists()
 
 
+async def test_nobody_is_asked_to_delete_what_is_not_there(opens: Any, old: Path) -> None:
+    """The call fails at once, as it would after the answer."""
+    approver = ScriptedApprover("once")
+    async with opens(enable=("delete_path",), approver=approver) as runtime:
+        outcome = await runtime.call("delete_path", {"path": "b.txt", "confirm": True})
+    assert (outcome.error.code, approver.asked) == ("NOT_FOUND", [])
+
+
+@pytest.mark.parametrize("effect", ["deny", "ask"])
+async def test_whether_something_is_there_is_not_told_where_reading_is_not_allowed(
+    opens: Any, work: Path, effect: str
+) -> None:
+    """Then both calls are asked for alike."""
+    (work / "there.key").write_text("x")
+    rule = {"effect": effect, "touch": "fs.read", "target": "*.key"}
+    async with opens(enable=("delete_path",), mode="headless", config={"rules": [rule]}) as runtime:
+        there, missing = [
+            await runtime.call("delete_path", {"path": path, "confirm": True}) for path in ("there.key", "gone.key")
+        ]
+    assert (there.error.code, missing.error.code) == ("APPROVAL_REQUIRED", "APPROVAL_REQUIRED")
+
+
+async def test_a_replay_that_does_not_fit_says_the_one_reason(opens: Any, old: Path) -> None:
+    """Not granted, other arguments, a file that changed, other settings, refused, used."""
+    told: dict[str, str] = {}
+    other = {**OVERWRITE, "content": "other\n"}
+
+    async with opens(enable=("fs",), mode="headless", run_id="r") as runtime:
+        ledger = runtime.parts.ledger
+        asked = (await overwrite(runtime)).error.details["approval"]["id"]
+        refused = (await runtime.call("write_file", other)).error.details["approval"]["id"]
+
+        async def replay(why: str, args: dict[str, Any], approval: str) -> Any:
+            outcome = await runtime.call("write_file", args, approval=approval)
+            told[why] = outcome.error.message if outcome.error is not None else "done"
+
+        await replay("pending", OVERWRITE, asked)
+        ledger.answer(asked, Reply("granted", Scope.CALL, by="ann"))
+        ledger.answer(refused, Reply("denied", by="ann", advice="keep it"))
+        await replay("refused", other, refused)
+        await replay("arguments", {**OVERWRITE, "content": "x"}, asked)
+        old.write_text("changed\n")
+        await runtime.call("read_file", {"path": "a.txt"})
+        await replay("file", OVERWRITE, asked)
+        old.write_text("old\n")
+        await runtime.call("read_file", {"path": "a.txt"})
+    async with opens(enable=("fs", "delete_path"), mode="headless", run_id="r") as runtime:
+        await replay("settings", OVERWRITE, asked)
+    async with opens(enable=("fs",), mode="headless", run_id="r") as runtime:
+        await replay("fits", OVERWRITE, asked)
+        old.write_text("old\n")
+        await runtime.call("read_file", {"path": "a.txt"})
+        await replay("used", OVERWRITE, asked)
+    assert told == {
+        "pending": f"Approval {asked} is not granted yet: `handrail approvals grant {asked}`.",
+        "refused": f"Approval {refused} was refused by ann: keep it.",
+        "arguments": f"Approval {asked} is for other arguments: `handrail approvals show {asked}` shows them.",
+        "file": f"a.txt has changed since approval {asked} was asked for. Look at it, and make the call anew to ask "
+        "again.",
+        "settings": f"Approval {asked} was asked for under other settings or flags than these. The call as asked: "
+        f"handrail call --approval {asked}",
+        "fits": "done",
+        "used": f"Approval {asked} is used: it was given for one call, which was made. Make the call anew to ask "
+        "again.",
+    }
+
+
 async def test_secrets_in_arguments_are_hidden_from_request_and_journal(opens: Any, old: Path) -> None:
     """Values are hidden, structure stays."""
     secret = "ghp_" + "a1B2" * 9

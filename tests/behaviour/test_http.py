@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from conftest import Opens
 from handrail.testing import FixedClock, ScriptedApprover
-from serving import Asked, answer, code, journal, reaching, serving
+from serving import Asked, Names, answer, code, journal, reaching, resolving, serving
 
 POST_ALLOWED = [{"effect": "allow", "touch": "net.connect"}]
 
@@ -27,6 +28,29 @@ async def test_a_host_that_is_not_allowed_names_those_that_are(opens: Opens) -> 
     assert outcome.error is not None
     assert outcome.error.details["rule"] == "confine.hosts"
     assert verdict.deciding.rule == "confine.hosts"
+
+
+@pytest.mark.parametrize(
+    ("host", "ends"),
+    [
+        *(("api.a.test", None), ("x.y.a.test", None), ("API.A.TEST", None)),
+        *(("a.test", "HOST_NOT_ALLOWED"), ("nota.test", "HOST_NOT_ALLOWED"), ("a.test.b.test", "HOST_NOT_ALLOWED")),
+    ],
+)
+async def test_a_pattern_allows_what_lies_below_a_name_and_nothing_else(
+    host: str, ends: str | None, opens: Opens
+) -> None:
+    """Neither the name itself nor one that only ends or begins like it; the error names the pattern."""
+    async with serving() as server:
+        server.on("/", "fine")
+        pattern = f"*.a.test:{server.port}"
+        async with reaching(opens, server, pattern) as runtime:
+            names = Names()
+            names.set(host.lower(), ["127.0.0.1"])
+            resolving(runtime, names)
+            outcome = await runtime.call("http_fetch", {"url": server.url("/", host)})
+    assert (code(outcome), len(server.asked)) == (ends, 0 if ends else 1), outcome.content
+    assert ends is None or pattern in outcome.content
 
 
 async def test_a_port_must_be_allowed_too(opens: Opens) -> None:
@@ -155,6 +179,34 @@ async def test_a_retry_waits_as_long_as_the_host_asks(header: str, waited: float
     assert waits == pytest.approx(expected)
     assert outcome.error is not None
     assert outcome.error.details.get("retry_after") == header
+
+
+async def test_tries_of_many_calls_are_spread_and_each_waits_longer(opens: Opens) -> None:
+    """By half of the pause to either side, so that calls that failed together do not come back together."""
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async with serving() as server:
+
+        async def third_time_lucky(_: Asked, writer: asyncio.StreamWriter) -> None:
+            writer.write(answer(b"", 503 if len(server.asked) % 3 else 200))
+
+        server.answers["/"] = third_time_lucky
+        async with reaching(opens, server) as runtime:
+            network = runtime.parts.outside.network
+            network.sleep, as_shipped = sleep, network.chance
+            for lot in (0.0, 0.998):
+                network.chance = partial(float, lot)
+                await runtime.call("http_fetch", {"url": server.url(f"/?{lot}", "a.test")})
+            network.chance = as_shipped
+            for number in range(20):
+                await runtime.call("http_fetch", {"url": server.url(f"/?{number}", "a.test")})
+    assert waits[:4] == pytest.approx([0.05, 0.1, 0.1498, 0.2996])
+    first, second = waits[4::2], waits[5::2]
+    assert (len(set(first)), all(0.05 <= wait < 0.15 for wait in first)) == (20, True)
+    assert (len(set(second)), all(0.1 <= wait < 0.3 for wait in second)) == (20, True)
 
 
 # ── idempotency ──────────────────────────────────────────────────────────────────────────────

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,11 +51,27 @@ DENY = '[[rules]]\neffect = "deny"\n'
         ("[http]\nallowed_hosts = []\n", "note", 2, "no host can be reached"),
         ('[http]\nallowed_hosts = ["*"]\n', "warning", 2, "any public host"),
         ('[http]\nallowed_hosts = ["*:*"]\n', "warning", 2, "any public host"),
+        ('[http]\nallowed_hosts = ["*:8080"]\n', "warning", 2, "tools may send anything to any public host"),
+        ('[http]\nallowed_hosts = ["a.org", "*.com"]\n', "warning", 2, "http.allowed_hosts has '*.com'"),
+        ('[exec]\nallowed_hosts = ["*"]\n', "warning", 2, "programs may send anything to any public host"),
+        ('[exec]\nallow = ["npm test", "* *"]\n', "warning", 2, "exec.allow has '* *': every command runs"),
+        ('[exec]\nallow = ["*"]\n', "warning", 2, "exec.allow has '*': every command runs"),
+        ('[exec]\nallow = ["* * * *"]\n', "warning", 2, "exec.allow has '* * * *': every command runs"),
+        ('[exec]\nallow = ["python3.12 *"]\n', "warning", 2, "python3.12 runs any code that it is given"),
+        ('[exec]\nallow = ["/bin/bash *"]\n', "warning", 2, "bash runs any code that it is given"),
         ('[tools]\nenable = ["fs"]\ndisable = ["fs"]\n', "warning", 3, "both enabled and disabled"),
         ('[tools]\nenable = ["hash_fil"]\n', "warning", 2, "tools.enable: there is no tool 'hash_fil'"),
         ("[limits.rate]\nhash_fil = 2\n", "warning", 2, "limits.rate: there is no tool 'hash_fil'"),
         (f'{ALLOW}touch = "fs.read"\ntarget = "**"\n', "warning", 1, "rules.1 allows everything (**)"),
         (f'{ALLOW}touch = "fs.write"\n', "warning", 1, "rules.1 allows every fs.write"),
+        (f'{ALLOW}touch = "fs.*"\ntarget = "**/?*"\n', "warning", 1, "rules.1 allows everything (**/?*)"),
+        (f'{ALLOW}touch = "fs.*"\ntarget = "/**/*"\n', "warning", 1, "rules.1 allows everything (/**/*)"),
+        (f'{ALLOW}target = "[!.]*/"\n', "warning", 1, "rules.1 allows everything ([!.]*/)"),
+        (f'{ALLOW}touch = "proc.exec"\ntarget = "* *"\n', "warning", 1, "rules.1 allows everything (* *)"),
+        (f'{ALLOW}touch = "proc.*"\ntarget = "* * *"\n', "warning", 1, "rules.1 allows everything (* * *)"),
+        (f'{ALLOW}touch = "proc.exec"\ntarget = "sh *"\n', "warning", 1, "sh runs any code that it is given"),
+        (f'{ALLOW}touch = "net.connect"\ntarget = "*:443"\n', "warning", 1, "rules.1 allows everything (*:443)"),
+        (f'{ALLOW}touch = "proc.exec"\ntool = "run_command"\n', "note", 1, "lets run_command run every command"),
         (f'{DENY}touch = "fs.read"\ntarget = "~/x"\n', "warning", 1, "`~` is not a folder here"),
         (f'{DENY}touch = "fs.read"\ntarget = "./x"\n', "warning", 1, "paths have no `./` in front"),
         (f'{DENY}touch = "fs.read"\ntarget = "a/../x"\n', "warning", 1, "paths have no `..` in them"),
@@ -80,6 +102,27 @@ def test_lint_finds(place: Place, text: str, level: str, line: int, told: str) -
     assert [(item.level, item.where) for item in found if told in item.text] == [(level, f"handrail.toml:{line}")]
 
 
+def test_lint_looks_at_a_file_as_it_would_count_once_it_is_trusted(place: Place) -> None:
+    """What it opens is not in force yet; who is about to trust it should know."""
+    place.write('[exec]\nallow = ["* *"]\n[tools]\nenable = ["fs", "hash_fil"]\n', trusted=False)
+    found = lint(place.load(), CATALOG, place.environment)
+    assert [(item.level, item.where, item.text) for item in found] == [
+        (
+            "warning",
+            "handrail.toml:2",
+            "exec.allow has '* *': every command runs without being asked for (once it is trusted)",
+        ),
+        ("warning", "handrail.toml:4", "tools.enable: there is no tool 'hash_fil' (once it is trusted)"),
+    ]
+
+
+def test_lint_finds_what_would_fail_once_a_file_is_trusted(place: Place) -> None:
+    """A rule that allows is passed over in a file that nobody trusts, and its examples with it."""
+    place.write(f'{ALLOW}touch = "fs.write"\ntarget = "src/*"\nmatches = ["docs/a"]\n', trusted=False)
+    text = "rule rules.1 should match 'docs/a' and does not (once it is trusted)"
+    assert lint(place.load(), CATALOG, place.environment) == [Lint("error", "handrail.toml:1", text)]
+
+
 def test_lint_is_silent_about_sound_settings(place: Place) -> None:
     """Rules that overlap without one swallowing the other are nobody's mistake."""
     as_deep = "/".join("*" for _ in f"{place.project}/a".split("/"))  # beneath the root, so not what `/…/a` means
@@ -91,6 +134,9 @@ def test_lint_is_silent_about_sound_settings(place: Place) -> None:
         f'{DENY}touch = "fs.read"\ntarget = "**/*.pem"\n'
         f'{ALLOW}touch = "fs.read"\ntarget = "{place.project}/a"\n'
         f'{DENY}touch = "fs.read"\ntarget = "{as_deep}"\n'
+        f'{ALLOW}touch = "fs.write"\ntarget = "docs/*"\n'
+        '[exec]\nallow = ["npm test", "git diff *", "python -m pytest *"]\nallowed_hosts = ["*.example.org"]\n'
+        '[http]\nallowed_hosts = ["example.org", "*.example.com:8080"]\n'
     )
     assert lint(place.load(), CATALOG, place.environment) == []
 
@@ -110,3 +156,48 @@ def test_lint_names_the_table_that_is_not_read(place: Place) -> None:
     place.write("")
     found = lint(place.load(), CATALOG, place.environment)
     assert [(item.level, item.where) for item in found] == [("warning", "pyproject.toml")]
+
+
+# ── at start ─────────────────────────────────────────────────────────────────────────────────
+
+
+WRONG: dict[str, Any] = {
+    "tools": {"enable": ["fs", "run_comand", "mine"], "disable": ["htpp"]},
+    "exec": {"allow": ["npm test", "* *"]},
+}
+TOLD = [
+    "python: tools.enable: there is no tool 'run_comand'; did you mean 'run_command'?",
+    "python: tools.disable: there is no tool 'htpp'; did you mean 'http'?",
+    "python: exec.allow has '* *': every command runs without being asked for; name the commands that are meant",
+]
+
+
+@tool(toolset="mine")
+async def anything() -> str:
+    """Stand in for a tool with a toolset of its own."""
+    return ""
+
+
+async def test_names_that_are_no_tool_and_what_allows_everything_are_told_at_start(
+    opens: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the log, in the settings that front ends show, and on record; the toolset of a given tool is a known one."""
+    caplog.set_level(logging.WARNING, logger="handrail")
+    async with opens(config=WRONG, tools=[anything]) as runtime:
+        events = (runtime.parts.folder.path / "events.jsonl").read_text().splitlines()
+        assert list(runtime.parts.loaded.warnings) == json.loads(events[0])["warnings"] == TOLD
+    assert [record.message for record in caplog.records if record.name == "handrail"] == TOLD
+
+
+def test_sound_settings_say_nothing_at_start_and_load_no_lint(work: Path) -> None:
+    """What looks for mistakes is not even imported where there can be none."""
+    script = (
+        "import asyncio, sys, handrail\n"
+        "settings = {'tools': {'enable': ['fs', 'delete_path']}}\n"
+        "async def main():\n"
+        f"    async with handrail.Runtime.open({str(work)!r}, config=settings) as r:\n"
+        "        print(r.parts.loaded.warnings, [name for name in sys.modules if 'lint' in name])\n"
+        "asyncio.run(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ)
+    assert (done.stdout, done.stderr) == ("() []\n", "")

@@ -5,49 +5,16 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import stat
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from handrail.errors import Code
 from handrail.words import Change, Exclusion
-from handrail.workspace import WorkspaceFiles, beneath, names
+from handrail.workspace import WorkspaceFiles, names
 from handrail.workspace.bound import BoundFiles
-from workspaces import KeptImages, below, grow, in_place, refused, replaced, sha, workspace
-
-
-@pytest.fixture
-def images() -> KeptImages:
-    """Where pre-images go."""
-    return KeptImages()
-
-
-@pytest.fixture(params=["openat2", "walk", "no-exchange"])
-async def files(
-    tmp_path: Path, images: KeptImages, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[WorkspaceFiles]:
-    """A workspace, with each way to open, and on a system that can neither exchange nor rename without replacing."""
-    if request.param == "no-exchange":
-        monkeypatch.setattr(beneath, "_renameat2", beneath._missing_renameat2)
-    if request.param == "walk":
-        monkeypatch.setattr(beneath, "has_openat2", lambda: False)
-    made = workspace(tmp_path, images=images)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-def ws(tmp_path: Path, files: WorkspaceFiles) -> Path:
-    """Where the workspace lies on the disk."""
-    return tmp_path / "ws"
-
-
-@pytest.fixture
-def call(files: WorkspaceFiles) -> BoundFiles:
-    """The workspace of one call."""
-    return files.bind("call-1", ())
-
+from workspaces import KeptImages, below, grow, in_place, refused, replaced, sha, whole
 
 # ── deleting ──
 
@@ -80,7 +47,7 @@ async def test_a_folder_goes_only_when_all_of_it_may(
     problem = await refused(call.delete(files.resolve("d"), recursive=False))
     assert problem.code is Code.NOT_A_FILE
     assert problem.next_call == {"tool": "delete_path", "args": {"path": "d", "recursive": True}}
-    changes = await call.delete(files.resolve("d"), recursive=True)
+    changes = await call.delete(whole(files, "d"), recursive=True)
     assert changes == [
         Change("d/1", "delete", sha(b"1"), mode=0o644),
         Change("d/out", "delete", mode=0o777, link=str(ws.parent)),
@@ -97,7 +64,7 @@ async def test_a_folder_with_something_protected_in_it_stays_whole(files: Worksp
     (ws / "d/sub/.env").write_bytes(b"secret")
     call = files.bind("c", (Exclusion(".env", "rule"),))
     before = below(ws)
-    problem = await refused(call.delete(files.resolve("d"), recursive=True))
+    problem = await refused(call.delete(whole(files, "d"), recursive=True))
     assert (problem.code, problem.details["path"]) == (Code.PATH_PROTECTED, "d/sub/.env")
     assert (below(ws), call.changes) == (before, [])
 
@@ -129,7 +96,7 @@ async def test_a_mount_point_is_never_crossed(files: WorkspaceFiles, call: Bound
     """A folder on another file system stops the whole deletion before it begins."""
     before = below(ws)
     for path in ("d", "d/sub/mount"):
-        problem = await refused(call.delete(files.resolve(path), recursive=True))
+        problem = await refused(call.delete(whole(files, path), recursive=True))
         assert (problem.code, problem.details["path"]) == (Code.PATH_PROTECTED, "d/sub/mount")
     assert below(ws) == before
 
@@ -155,6 +122,28 @@ async def test_a_file_that_changes_in_the_last_moment_is_not_deleted(
     assert (problem.code, call.changes, below(ws)) == (Code.STALE_FILE, [], {"f": b"theirs"})
 
 
+async def test_a_folder_that_took_a_files_place_is_not_deleted(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path
+) -> None:
+    """It was never judged, empty or not, whatever `recursive` says."""
+    (ws / "f").write_bytes(b"data")
+    place = files.resolve("f")
+    (ws / "f").unlink()
+    (ws / "f").mkdir()
+    problem = await refused(call.delete(place, recursive=True))
+    assert (problem.code, below(ws)) == (Code.STALE_FILE, {"f": None})
+
+
+async def test_a_folder_that_nobody_looked_into_is_deleted_only_when_empty(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path
+) -> None:
+    """A place without what lies below it stands for the folder alone."""
+    (ws / "d/in").mkdir(parents=True)
+    problem = await refused(call.delete(files.resolve("d"), recursive=True))
+    assert (problem.code, below(ws)) == (Code.STALE_FILE, {"d": None, "d/in": None})
+    assert await call.delete(files.resolve("d/in"), recursive=True) == [Change("d/in", "rmdir", mode=0o755)]
+
+
 async def test_nothing_there_cannot_be_deleted(files: WorkspaceFiles, call: BoundFiles, ws: Path) -> None:
     """NOT_FOUND with near names; another content than expected is STALE_FILE."""
     (ws / "file.txt").write_bytes(b"x")
@@ -178,7 +167,7 @@ async def test_what_a_call_did_can_be_put_back_last_first(
     before = below(ws)
     await call.write(files.resolve("new/f"), b"f", expected_sha256=None)
     await call.write(files.resolve("keep"), b"changed", expected_sha256=None)
-    await call.delete(files.resolve("d"), recursive=True)
+    await call.delete(whole(files, "d"), recursive=True)
     await call.delete(files.resolve("l", follow=False), recursive=False)
     undo = files.bind("undo", ())
     for change in reversed(call.changes):
@@ -225,7 +214,7 @@ async def test_a_deletion_cancelled_halfway_knows_what_is_gone(
 
     cancelled = asyncio.Event()
     monkeypatch.setattr(names, "take_away", counting)
-    task = asyncio.create_task(call.delete(files.resolve("d"), recursive=True))
+    task = asyncio.create_task(call.delete(whole(files, "d"), recursive=True))
     await tenth.wait()
     task.cancel()
     await asyncio.sleep(0)

@@ -5,7 +5,10 @@ Longer than 400 lines because every promise of the document is a test of its own
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,8 @@ from handrail import Misuse, Problem, SettingsFault, dialects, tool
 from handrail.catalog import Catalog
 from handrail.dialects._schema import check
 from handrail.settings import foreign, programs
+from handrail.workspace import ripgrep
+from handrail.workspace.rg_process import find_program
 
 RESULT = ["ok", "exit_code", "stdout", "stderr", "truncated_lines", "truncated_bytes"]
 SECRET = "ghp_" + "x7Qm2Kd9" * 4 + "x7Qm"
@@ -86,6 +91,45 @@ async def test_one_envelope_serves_every_tool(speak: Speak, work: Path) -> None:
     assert {name for result in told for name in result} <= {*RESULT, "next_page_cursor", "meta"}
 
 
+async def test_a_result_fits_the_printed_struct(speak: Speak, work: Path) -> None:
+    """抽象设计 3: every tool describes that one Result, its fields typed as printed, and gives it."""
+    (work / "a.txt").write_text("one\ntwo\n")
+    calls: dict[str, dict[str, Any]] = {
+        "ls": {"path": ".", "limit": 1}, "find": {"path": ".", "name_pattern": "*"},
+        "grep": {"path": ".", "pattern": "o", "limit": 1}, "read": {"path": "a.txt"},
+        "write": {"path": "b.txt", "content": "x"}, "edit": {"path": "a.txt", "find": "one", "replace": "1"},
+        "bash": {"cmd": "exit 3"},
+    }  # fmt: skip
+    async with speak("autonous", config=settings(work)) as say:
+        specs = say.specs()
+        for name, args in calls.items():
+            told = await say(name, args)
+            check(specs[name]["return_schema"], told, repair=False)
+    kinds = {name: field["type"] for name, field in specs["ls"]["return_schema"]["properties"].items()}
+    assert kinds == {
+        "ok": "boolean", "exit_code": "integer", "stdout": "string", "stderr": "string", "truncated_lines": "boolean",
+        "truncated_bytes": "boolean", "next_page_cursor": "string", "meta": "object",
+    }  # fmt: skip
+    assert specs["ls"]["return_schema"]["required"] == RESULT
+
+
+async def test_truncation_timeout_and_failure_are_in_the_events(speak: Speak, work: Path) -> None:
+    """核心原则 可观测优先: life cycle, cuts, timeouts and failures all leave events."""
+    (work / "a.txt").write_text("line\n" * 3000)
+    found = await events_of(
+        speak, work, ("bash", {"cmd": "cat a.txt"}), ("bash", {"cmd": "head -c 99999 /dev/zero | tr '\\0' x"}),
+        ("bash", {"cmd": "sleep 9", "timeout_seconds": 1}), ("bash", {"cmd": "exit 3"}),
+    )  # fmt: skip
+    ends = [(event["kind"], event["payload"]) for event in found if event["kind"] != "tool_call.started"]
+    assert [kind for kind, _ in ends] == ["tool_call.completed"] * 2 + ["tool_call.failed"] * 2
+    assert [(told["truncated_lines"], told["truncated_bytes"]) for _, told in ends[:2]] == [
+        (True, False),
+        (False, True),
+    ]
+    assert [told["error_class"] for _, told in ends[2:]] == ["timeout", "tool_exec"]
+    assert [event["kind"] for event in found].count("tool_call.started") == 4
+
+
 async def test_a_write_is_one_whole_call(speak: Speak, work: Path) -> None:
     """Safety Policy 4: there is no prepare and no commit; one call, and the file is there."""
     async with speak("autonous", config=settings(work)) as say:
@@ -123,6 +167,38 @@ def test_registering_a_name_twice_is_an_error() -> None:
         Catalog([twice, twice])
 
 
+def test_a_tool_has_a_name_validates_and_executes() -> None:
+    """抽象设计 1: Name, Validate, Execute."""
+
+    @tool(risk="low", pure=True)
+    async def double(number: int) -> int:
+        """Give twice a number."""
+        return 2 * number
+
+    assert (double.name, double.parse({"number": 2}, repair=False)[0]) == ("double", {"number": 2})
+    for wrong in ({}, {"number": "2"}, {"number": 2, "more": 1}):
+        with pytest.raises(Problem) as error:
+            double.parse(wrong, repair=False)
+        assert error.value.code == "INVALID_ARGS"
+    assert asyncio.run(double.function(number=2)) == 4
+
+
+def test_a_tool_is_found_by_its_name_and_another_name_is_a_validation_error() -> None:
+    """抽象设计 2: Register, Get; what is not registered is of the class validation."""
+
+    @tool(risk="low", pure=True)
+    async def known() -> str:
+        """Say it."""
+        return "x"
+
+    catalog = Catalog()
+    catalog.add(known)
+    with pytest.raises(Problem) as error:
+        catalog.get("knwon")
+    assert (catalog.get("known"), "known" in catalog, "knwon" in catalog) == (known, True, False)
+    assert dialects.get("autonous").errors[error.value.code] == "validation"
+
+
 async def test_the_registry_lists_its_tools_with_their_schemas(speak: Speak, work: Path) -> None:
     """抽象设计 2: MustList gives the metadata of each tool."""
     async with speak("autonous", config=settings(work)) as say:
@@ -131,7 +207,7 @@ async def test_the_registry_lists_its_tools_with_their_schemas(speak: Speak, wor
         ["cursor", "limit", "path", "recursive"],
         ["cursor", "limit", "max_depth", "name_pattern", "path"],
         ["cursor", "glob", "limit", "path", "pattern"],
-        ["limit_bytes", "offset", "path"],
+        ["cursor", "limit_bytes", "offset", "path"],
         ["content", "mode", "path"],
         ["all", "find", "path", "replace"],
         ["cmd", "timeout_seconds", "workdir"],
@@ -268,25 +344,70 @@ async def test_other_tools_ask_nobody(speak: Speak, work: Path) -> None:
 
 
 async def test_every_call_has_a_time_limit(speak: Speak, work: Path) -> None:
-    """Safety Policy 3: what takes longer is ended."""
-    async with speak("autonous", config=settings(work, TIMEOUT_SECONDS="1")) as say:
+    """Safety Policy 3: what takes longer is ended, whatever tool it is."""
+
+    @tool(risk="low", pure=True)
+    async def endless() -> str:
+        """Never come back."""
+        await asyncio.Event().wait()
+        return ""
+
+    async with speak("autonous", config=settings(work, TIMEOUT_SECONDS="1"), tools=[endless]) as say:
         told = await say("bash", cmd="sleep 30")
-    assert (told["ok"], told["meta"]["error_class"]) == (False, "timeout")
+        other = (await say.runtime.call("endless", {}, dialect="native")).to("autonous")
+    assert [(one["ok"], one["meta"]["error_class"]) for one in (told, other)] == [(False, "timeout")] * 2
 
 
-async def test_too_many_lines_are_cut_and_marked(speak: Speak, work: Path) -> None:
-    """Safety Policy 3: truncated_lines."""
-    (work / "a.txt").write_text("line\n" * 50)
-    async with speak("autonous", config=settings(work, MAX_OUTPUT_LINES="10")) as say:
-        told = await say("read", path="a.txt")
-    assert (told["truncated_lines"], told["truncated_bytes"], told["stdout"].count("\n") <= 10) == (True, False, True)
+@pytest.mark.parametrize(("name", "args"), [("read", {"path": "a.txt"}), ("bash", {"cmd": "cat a.txt"})])
+async def test_too_many_lines_are_cut_and_marked(speak: Speak, work: Path, name: str, args: dict[str, str]) -> None:
+    """Safety Policy 3: truncated_lines; 2000 by default."""
+    (work / "a.txt").write_text("line\n" * 3000)
+    told = []
+    for more in ({}, {"MAX_OUTPUT_LINES": "50"}):
+        async with speak("autonous", config=settings(work, **more)) as say:
+            told.append(await say(name, args))
+    assert [(one["truncated_lines"], one["truncated_bytes"]) for one in told] == [(True, False)] * 2
+    lines = [one["stdout"].count("\n") for one in told]
+    assert [1900 < lines[0] <= 2000, 20 < lines[1] <= 50] == [True, True]
 
 
-async def test_too_many_bytes_are_cut_and_marked(speak: Speak, work: Path) -> None:
-    """Safety Policy 3: truncated_bytes."""
-    async with speak("autonous", config=settings(work, MAX_OUTPUT_BYTES="2048")) as say:
-        told = await say("bash", cmd="head -c 100000 /dev/zero | tr '\\0' 'x' | fold -w 80")
-    assert (told["ok"], told["truncated_bytes"], len(told["stdout"]) < 20000) == (True, True, True)
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("read", {"path": "a.txt"}),
+        ("bash", {"cmd": "cat a.txt"}),
+        ("grep", {"path": ".", "pattern": "x", "limit": 5000}),
+    ],
+)
+async def test_too_many_bytes_are_cut_and_marked(speak: Speak, work: Path, name: str, args: dict[str, Any]) -> None:
+    """Safety Policy 3: truncated_bytes; 51200 by default, and what is shown keeps to it."""
+    (work / "a.txt").write_text(("x" * 79 + "\n") * 2000)
+    told = []
+    for more in ({}, {"MAX_OUTPUT_BYTES": "8000"}):
+        async with speak("autonous", config=settings(work, **more)) as say:
+            told.append(await say(name, args))
+    sizes = [len(one["stdout"]) for one in told]
+    assert [40_000 < sizes[0] <= 51200, 4000 < sizes[1] <= 8000] == [True, True]
+    assert [one["truncated_lines"] or one["truncated_bytes"] for one in told] == [True, True]
+    assert (told[0]["truncated_bytes"], told[0]["truncated_lines"]) == (True, False)
+
+
+@pytest.mark.parametrize("place", [".", "deep", "deep/name-of-some-length-that-stands-before-every-line.txt"])
+async def test_pages_of_a_search_leave_nothing_out(speak: Speak, work: Path, place: str) -> None:
+    """Safety Policy 3: cut output goes on where it ended, page by page, from any place that was searched."""
+    (work / "deep").mkdir()
+    name = "deep/name-of-some-length-that-stands-before-every-line.txt"
+    (work / name).write_text("".join(f"x {number}\n" for number in range(400)))
+    found, cursor = "", None
+    async with speak("autonous", config=settings(work, MAX_OUTPUT_BYTES="6000")) as say:
+        for _ in range(20):
+            args = {"path": place, "pattern": "x", "limit": 5000}
+            told = await say("grep", args if cursor is None else {**args, "cursor": cursor})
+            assert (told["ok"], len(told["stdout"]) <= 6000) == (True, True)
+            found, cursor = found + told["stdout"], told.get("next_page_cursor")
+            if cursor is None:
+                break
+    assert found == "".join(f"{name}:{number + 1}:x {number}\n" for number in range(400))
 
 
 @pytest.mark.parametrize(
@@ -433,9 +554,10 @@ def test_roots_are_cleaned_and_doubles_dropped() -> None:
 
 def test_a_bad_number_refuses_to_start(work: Path) -> None:
     """任务分解 5: wrong values are found at the start and named."""
-    for text in ("0", "-1", "ten", "1.5"):
-        with pytest.raises(SettingsFault, match="AUTONOUS_TOOL_TIMEOUT_SECONDS"):
-            settings(work, TIMEOUT_SECONDS=text)
+    for name in ("TIMEOUT_SECONDS", "MAX_OUTPUT_LINES", "MAX_OUTPUT_BYTES"):
+        for text in ("0", "-1", "ten", "1.5"):
+            with pytest.raises(SettingsFault, match=f"AUTONOUS_TOOL_{name}: '{text}' is not a whole number above 0"):
+                settings(work, **{name: text})
 
 
 def test_every_variable_has_the_prefix() -> None:
@@ -495,15 +617,38 @@ def test_perl_is_wanted_and_told() -> None:
     assert [text.split()[0] for text in told] == ["perl"]
 
 
-async def test_find_and_grep_use_ripgrep(speak: Speak, work: Path) -> None:
-    """M4 默认命令映射: modern engines before traditional ones: ignore rules of git are honoured."""
+async def test_find_and_grep_use_ripgrep(
+    speak: Speak, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M4 默认命令映射: modern engines: both run the ripgrep that is there, and nothing where it is gone."""
     (work / ".gitignore").write_text("built\n")
     (work / ".git").mkdir()
     for name in ("a.txt", "built"):
         (work / name).write_text("needle\n")
+    engine = tmp_path / "engine"
+    shutil.copy2(find_program(), engine)
+    monkeypatch.setattr(ripgrep, "find_program", lambda: str(engine))
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("find", {"path": ".", "name_pattern": "*"}), ("grep", {"path": ".", "pattern": "needle"}),
+    ]  # fmt: skip
     async with speak("autonous", config=settings(work)) as say:
-        found = await say("find", path=".", name_pattern="*"), await say("grep", path=".", pattern="needle")
+        found = [await say(name, args) for name, args in calls]
+        engine.unlink()
+        (work / "b.txt").write_text("needle\n")  # nothing is answered from memory
+        gone = [await say(name, args) for name, args in calls]
     assert [result["stdout"] for result in found] == ["a.txt\n", "a.txt:1:needle\n"]
+    assert [(result["ok"], str(engine) in result["stderr"]) for result in gone] == [(False, True)] * 2
+
+
+def test_the_image_brings_every_program_and_looks_before_it_serves() -> None:
+    """容器依赖要求: bash, coreutils, sed, cat, head, tee, rg and fd are installed when the image is built."""
+    text = (Path(__file__).parents[2] / "Dockerfile").read_text().replace("\\\n", " ")
+    installed = {word for line in re.findall(r"apt-get install ([^&]+)", text) for word in line.split()}
+    needed = {item.name: item.package for item in programs.PROGRAMS}
+    assert set(needed) == {"bash", "ls", "cat", "head", "tee", "sed", "rg", "fd", "perl"}
+    assert set(needed.values()) - installed == set()
+    entry = next(line for line in text.splitlines() if line.startswith("ENTRYPOINT"))
+    assert entry.index("handrail doctor") < entry.index("exec handrail")
 
 
 # ── tool by tool ─────────────────────────────────────────────────────────────────────────────
@@ -575,7 +720,26 @@ async def test_read_gives_a_part_by_bytes(speak: Speak, work: Path) -> None:
             await say("read", path="a.txt", limit_bytes=5),
             await say("read", path="a.txt", offset=2, limit_bytes=5),
         ]
+        beyond = await say("read", path="../a.txt")
     assert [result["stdout"] for result in told] == ["0123456789", "456789", "01234", "23456"]
+    assert beyond["meta"]["error_class"] == "policy"
+
+
+@pytest.mark.parametrize("args", [{}, {"limit_bytes": 700}, {"offset": 100, "limit_bytes": 700}])
+async def test_read_goes_on_with_its_cursor(speak: Speak, work: Path, args: dict[str, int]) -> None:
+    """read: a file that is too long for one answer comes page by page, whole."""
+    text = "".join(f"line {number}\n" for number in range(2000))
+    (work / "a.txt").write_text(text)
+    found, cursor = "", None
+    async with speak("autonous", config=settings(work, MAX_OUTPUT_LINES="300")) as say:
+        for _ in range(100):
+            told = await say("read", {"path": "a.txt", **(args if cursor is None else {"cursor": cursor})})
+            found, cursor = found + told["stdout"], told.get("next_page_cursor")
+            if cursor is None:
+                break
+        wrong = await say("read", path="a.txt", cursor='{"path": "/etc/passwd"}')
+    assert found == text[args.get("offset", 0) :]
+    assert wrong["meta"]["error"]["code"] == "INVALID_ARGS"
 
 
 async def test_write_overwrites_and_appends(speak: Speak, work: Path) -> None:
@@ -585,7 +749,10 @@ async def test_write_overwrites_and_appends(speak: Speak, work: Path) -> None:
         over = await say("write", path="a.txt", content="one\n", mode="overwrite")
         more = await say("write", path="a.txt", content="two\n", mode="append")
         back = await say("read", path="a.txt")
-    assert (over["stdout"], more["stdout"], back["stdout"]) == ("4\n", "8\n", "one\ntwo\n")
+        fresh = await say("write", path="b.txt", content="größe", mode="append")
+        wrong = await say("write", path="b.txt", content="x", mode="prepend")
+    assert (over["stdout"], more["stdout"], back["stdout"], fresh["stdout"]) == ("4\n", "4\n", "one\ntwo\n", "7\n")
+    assert wrong["meta"]["error_class"] == "validation"
 
 
 async def test_write_replaces_a_file_that_was_not_read_and_keeps_what_was_there(speak: Speak, work: Path) -> None:

@@ -7,15 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pickle
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from dialects._speaking import Speak
-from handrail import Decision, Misuse, SettingsFault, dialects
+from handrail import Decision, Misuse, Problem, SettingsFault, dialects, preset, tool
+from handrail.policy import decide
 from handrail.settings import foreign
 from handrail.testing import RecordingScreen, ScriptedApprover
+from serving import serving
 
 NAMES = [
     "list_dir", "glob_file_search", "read_file", "apply_patch", "delete_file", "grep", "codebase_search",
@@ -52,6 +64,76 @@ async def test_every_tool_declares_what_it_is(speak: Speak, field: str) -> None:
     async with speak("clude", start="clude") as say:
         specs = say.specs()
     assert [name for name, spec in specs.items() if field not in spec or spec[field] is None] == []
+
+
+SIGNATURES = """
+list_dir(path, ignore_globs?)
+glob_file_search(glob_pattern, target_directory?)
+read_file(path, offset?, limit?)
+apply_patch(patch_text)
+delete_file(path)
+grep(pattern, path?, glob?, multiline?, head_limit?, -i?)
+codebase_search(query, target_directories)
+run_terminal_cmd(command, is_background)
+display(content, level?, title?, thought?, evidence?)
+read_lints(paths)
+update_memory(action, title, knowledge_to_store, existing_knowledge_id)
+"""
+
+
+async def test_every_tool_takes_the_arguments_of_its_signature(speak: Speak) -> None:
+    """6: as listed, in that order; paged tools also take a cursor. What is marked with ? may be left out."""
+    async with speak("clude", start="clude") as say:
+        schemas = {name: spec["args_schema"] for name, spec in say.specs().items()}
+    for line in SIGNATURES.split("\n")[1:-1]:
+        name, _, rest = line.partition("(")
+        asked = rest.rstrip(")").split(", ")
+        known = [field for field in schemas[name]["properties"] if field != "cursor"]
+        assert known == [field.rstrip("?") for field in asked], name
+        assert not {field.rstrip("?") for field in asked if field.endswith("?")} & set(schemas[name]["required"]), name
+
+
+async def test_side_effects_and_permissions_say_what_a_tool_may_do(speak: Speak) -> None:
+    """1: whether it writes files, makes processes, deletes; and what it needs for that."""
+    async with speak("clude", start="clude") as say:
+        told = {name: (spec["side_effects"], spec["required_permissions"]) for name, spec in say.specs().items()}
+    read, plain = ("reads", ["fs.read"]), ("none", ["tool.use"])
+    assert told.pop("job_stop")[1] == ["tool.use"]
+    assert told == {
+        "list_dir": read, "glob_file_search": read, "read_file": read, "grep": read, "codebase_search": read,
+        "read_lints": read, "display": plain, "job_list": plain, "job_read": plain,
+        "apply_patch": ("deletes", ["fs.delete", "fs.read", "fs.write"]),
+        "delete_file": ("deletes", ["fs.delete"]),
+        "run_terminal_cmd": ("runs", ["fs.read", "fs.write", "git.write", "proc.exec"]),
+        "update_memory": ("writes", ["memory.write"]),
+    }  # fmt: skip
+
+
+async def test_a_payload_fits_the_return_schema_of_its_tool(speak: Speak, project: Path) -> None:
+    """1: return_schema is the tool's own, and what comes back fits it."""
+    config = {"memory": {"write_mode": "external"}, "rules": [{"effect": "allow", "touch": "memory.write"}]}
+    calls: dict[str, dict[str, Any]] = {
+        "list_dir": {"path": "."},
+        "glob_file_search": {"glob_pattern": "*.py"},
+        "read_file": {"path": "a.txt"},
+        "apply_patch": {"patch_text": PATCH},
+        "grep": {"pattern": "main"},
+        "codebase_search": {"query": "main", "target_directories": ["src"]},
+        "run_terminal_cmd": {"command": "echo hi", "is_background": False},
+        "job_list": {},
+        "display": {"content": "x"},
+        "read_lints": {"paths": ["src/main.py"]},
+        "update_memory": {"action": "create", "title": "t", "knowledge_to_store": "x"},
+        "delete_file": {"path": "a.txt"},
+    }
+    async with speak("clude", start="clude", config=config, approver=ScriptedApprover("once")) as say:
+        specs = say.specs()
+        for name, args in calls.items():
+            told = await say(name, args)
+            schema = specs[name]["return_schema"]
+            assert told["ok"], (name, told)
+            assert schema["properties"], name
+            jsonschema.validate(told["payload"], schema)
 
 
 # ── 2 messages ───────────────────────────────────────────────────────────────────────────────
@@ -104,6 +186,25 @@ async def test_the_trace_id_is_in_every_event_of_the_call(speak: Speak, project:
         await say.handle(request())
         found = {event["trace_id"] for event in say.journal() if event["kind"].startswith("tool.")}
     assert found == {"trace-1"}
+
+
+async def test_a_request_says_when_it_was_made(speak: Speak, project: Path) -> None:
+    """2.1: timestamp, a number."""
+    async with speak("clude", start="clude") as say:
+        told = await say.handle(request(timestamp=1_700_000_000))
+        for wrong in ("2026-02-03", True, None):
+            with pytest.raises(Problem, match="`timestamp`: expected a number"):
+                await say.handle(request(timestamp=wrong, tool_call_id="2"))
+    assert told[0]["ok"] is True
+
+
+async def test_a_request_with_a_field_that_there_is_not_is_refused(speak: Speak, project: Path) -> None:
+    """2.1: a slip in requested_permissions must not widen what a call may do."""
+    async with speak("clude", start="clude") as say:
+        with pytest.raises(Problem, match="did you mean requested_permissions") as error:
+            await say.handle(request(requested_permission=["fs.read"]))
+        calls = [event for event in say.journal() if event["kind"].startswith("tool.")]
+    assert (error.value.code, calls) == ("INVALID_ARGS", [])
 
 
 async def test_a_result_has_one_form(speak: Speak, project: Path) -> None:
@@ -201,10 +302,86 @@ async def test_links_are_resolved_before_anything_is_opened(speak: Speak, projec
 # ── 4 policy ─────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("kind", ["fs.read", "fs.write", "fs.delete", "proc.exec", "net.connect", "git.write"])
-def test_the_kinds_of_permission_are_known(kind: str) -> None:
-    """4.1: the six of the document."""
-    assert dialects.get("clude").permissions([kind]) == {kind}
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "fs.read": ("read_file", {"path": "a.txt"}),
+    "fs.write": ("apply_patch", {"patch_text": PATCH}),
+    "fs.delete": ("delete_file", {"path": "a.txt"}),
+    "proc.exec": ("run_terminal_cmd", {"command": "npm test", "is_background": False}),
+    "git.write": ("run_terminal_cmd", {"command": "git commit -m x", "is_background": False}),
+}
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "net.connect"])
+async def test_the_kinds_of_permission_are_known(speak: Speak, project: Path, kind: str) -> None:
+    """4.1: the six of the document: each is what a call is judged by, and a call that is held to others is denied."""
+    others = [name for name in (*KINDS, "net.connect") if name != kind]
+    spoken = "clude" if kind in KINDS else "tool-hub"
+    name, args = KINDS.get(kind, ("core/http.head", {"url": "https://example.org/"}))
+    http = {"http": {"allowed_hosts": ["example.org"]}, "tools": {"enable": ["http_head"]}}
+    start, config = ("clude", {}) if kind in KINDS else (None, http)
+    async with speak(spoken, start=start, config=config) as say:
+        free = say.runtime.explanation(name, args)
+        held = say.runtime.explanation(name, args, permissions=others)
+    assert kind in {touch.kind.value for touch in free.touches}
+    assert (free.verdict.decision is not Decision.DENY, held.verdict.decision) == (True, Decision.DENY)
+    assert "permissions.call" in {finding.rule for finding in held.verdict.findings}
+
+
+async def test_policy_is_a_pure_function_of_request_workspace_and_settings(speak: Speak, project: Path) -> None:
+    """4.2: the same touches in the same world: the same verdict; nothing is opened, started or changed for it."""
+    async with speak("clude", start="clude") as say:
+        calls = [*KINDS.values(), ("read_file", {"path": "../x"}), ("read_file", {"path": ".ssh/id"})]
+        told = [say.runtime.explanation(name, args) for name, args in calls]
+    shutil.rmtree(project)  # what it was told of the workspace is all that it knows
+    worlds = [pickle.dumps((one.touches, one.world)) for one in told]
+    done: list[str] = []
+    with watched(done):
+        again = [[decide(one.touches, one.world) for one in told] for _ in range(2)]
+    assert again == [[one.verdict for one in told]] * 2
+    assert [pickle.dumps((one.touches, one.world)) for one in told] == worlds
+    assert done == []
+    assert [one.verdict.decision.name for one in told] == ["ALLOW", "ALLOW", "ASK", "ALLOW", "ASK", "DENY", "DENY"]
+
+
+_watching: list[list[str]] = []
+_NOTED = ("open", "os.", "socket.", "subprocess.", "shutil.", "time.", "sqlite3.", "tempfile.")
+
+
+def _note(event: str, _: tuple[Any, ...]) -> None:
+    for noted in _watching:
+        if event.startswith(_NOTED):
+            noted.append(event)
+
+
+@contextmanager
+def watched(done: list[str]) -> Iterator[None]:
+    """Note what Python does with the world outside; a hook of this kind stays for good, and then notes nothing."""
+    if not hasattr(watched, "there"):
+        sys.addaudithook(_note)
+        watched.there = True  # type: ignore[attr-defined]
+    _watching.append(done)
+    try:
+        yield
+    finally:
+        _watching.clear()
+
+
+def test_what_a_function_does_outside_is_noticed(tmp_path: Path) -> None:
+    """4.2: the check of purity can fail."""
+    done: list[str] = []
+    with watched(done):
+        (tmp_path / "a.txt").write_text("x")
+    assert "open" in done
+
+
+async def test_a_denial_has_a_code_and_a_reason(speak: Speak, project: Path) -> None:
+    """4.2: DENY(code, reason), and the rule it comes from."""
+    async with speak("clude", start="clude") as say:
+        told = [await say("read_file", path="../x"), await say("run_terminal_cmd", command="rm -rf /")]
+    assert [result["error"]["code"] for result in told] == ["PATH_OUTSIDE_ROOTS", "COMMAND_NOT_ALLOWED"]
+    assert told[0]["error"]["message"].startswith("Denied: ../x leads out of the workspace; allowed roots: ")
+    assert told[1]["error"]["message"] == "Denied: rm would remove all of /."
+    assert [result["error"]["details"]["rule"] for result in told] == ["confine.roots", "builtin.command"]
 
 
 async def test_policy_allows_denies_or_requires_confirmation(speak: Speak, project: Path) -> None:
@@ -276,11 +453,27 @@ async def test_the_network_is_denied_by_default(speak: Speak) -> None:
     assert told["error"]["kind"] == "HTTP_DISALLOWED_HOST"
 
 
-def test_hosts_and_networks_can_be_allowed() -> None:
-    """4.2.1: allow list of domains and addresses."""
-    told = foreign.clude({"network_allowlist": ["*.example.org", "10.1.0.0/16"]})
-    assert (told["http"]["allowed_hosts"], told["http"]["allowed_networks"]) == (["*.example.org"], ["10.1.0.0/16"])
-    assert [rule["touch"] for rule in told["rules"]] == ["git.write"]
+async def test_commands_have_no_network(speak: Speak) -> None:
+    """4.2.1: denied for programs, too: a command that a person approved reaches nobody."""
+    async with serving() as server:
+        reach = f"import socket; socket.create_connection(('127.0.0.1', {server.port}), 5)"
+        async with speak("clude", start="clude", approver=ScriptedApprover("once")) as say:
+            told = await say("run_terminal_cmd", command=f'python3 -c "{reach}"', is_background=False)
+    assert (told["error"]["code"], server.connections) == ("EXIT_NONZERO", 0)
+
+
+async def test_hosts_and_networks_can_be_allowed(speak: Speak) -> None:
+    """4.2.1: allow list of domains and addresses: what it names is reached, nothing else is."""
+    async with serving() as server, serving() as other:
+        listed = [f"127.0.0.1:{server.port}", "*.example.org", "127.0.0.0/8"]
+        config = foreign.clude({"network_allowlist": listed})
+        config["tools"]["enable"].append("http_fetch")
+        server.on("/", b"ok")
+        async with speak("tool-hub", config=config) as say:
+            told = [await say("core/http.fetchText", url=one.url("/")) for one in (server, other)]
+            named = say.runtime.explain("core/http.fetchText", {"url": "https://api.example.org/"}).decision
+    assert (told[0]["ok"], told[1]["error"]["kind"], named) == (True, "HTTP_DISALLOWED_HOST", Decision.ALLOW)
+    assert (len(server.asked), len(other.asked)) == (1, 0)
 
 
 async def test_writing_is_allowed_and_can_be_taken_back(speak: Speak, project: Path) -> None:
@@ -319,15 +512,29 @@ async def test_a_preview_of_the_change_is_shown_to_the_person(speak: Speak, proj
 # ── 5 sandbox ────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_write_is_there_whole_or_not_at_all(speak: Speak, project: Path) -> None:
-    """5.1: temporary file, fsync, rename: the file is another one, with the same mode."""
+async def test_a_write_is_there_whole_or_not_at_all(
+    speak: Speak, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """5.1: temporary file, fsync, rename: synced while the old one stands, then another file with the same mode."""
     (project / "a.txt").chmod(0o640)
     before = (project / "a.txt").stat()
+    steps: list[tuple[str, str]] = []
+    fsync = os.fsync
+
+    def noted(fd: int) -> None:
+        fsync(fd)
+        if os.readlink(f"/proc/self/fd/{fd}").startswith(str(project)):
+            kind = "folder" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file"
+            steps.append((kind, (project / "a.txt").read_text()))
+
     async with speak("clude", start="clude") as say:
+        monkeypatch.setattr(os, "fsync", noted)
         await say("apply_patch", patch_text=PATCH)
+        monkeypatch.undo()
     after = (project / "a.txt").stat()
     left = [path.name for path in project.iterdir() if path.name not in ("a.txt", "src")]
     assert (after.st_ino != before.st_ino, after.st_mode, left) == (True, before.st_mode, [])
+    assert steps == [("file", "one\ntwo\n"), ("folder", "ONE\ntwo\n")]
 
 
 async def test_dots_and_links_do_not_lead_out(speak: Speak, project: Path, tmp_path: Path) -> None:
@@ -354,10 +561,14 @@ async def test_commands_see_no_tokens(speak: Speak, monkeypatch: pytest.MonkeyPa
     assert ("DEPLOY_TOKEN" in told["payload"]["stdout"], "PATH=" in told["payload"]["stdout"]) == (False, True)
 
 
-def test_a_command_may_take_two_minutes() -> None:
-    """5.2: timeout_ms, by default two to five minutes."""
-    assert foreign.clude({})["exec"]["timeout_seconds"] == 120
+async def test_a_command_may_take_two_minutes(speak: Speak) -> None:
+    """5.2: timeout_ms, by default two to five minutes; what takes longer is ended."""
+    assert foreign.clude({})["exec"]["timeout_seconds"] == preset("clude")["exec"]["timeout_seconds"] == 120
     assert foreign.clude({"timeout_ms": 300_000})["exec"]["timeout_seconds"] == 300
+    config = foreign.clude({"timeout_ms": 1000})
+    async with speak("clude", config=config, approver=ScriptedApprover("once")) as say:
+        told = await say("run_terminal_cmd", command="echo begun; sleep 60", is_background=False)
+    assert (told["error"]["code"], told["error"]["details"]["stdout"]) == ("TIMEOUT", "begun\n")
 
 
 async def test_max_output_bytes_bounds_what_is_shown(speak: Speak) -> None:
@@ -388,8 +599,14 @@ async def test_a_background_task_is_recorded_with_pid_and_arguments(speak: Speak
     async with speak("clude", start="clude", approver=ScriptedApprover("once")) as say:
         told = await say("run_terminal_cmd", command="sleep 30", is_background=True)
         listed = await say("job_list")
-    job = listed["payload"]["jobs"][0]
-    assert (job["pid"], "sleep 30" in json.dumps(job["argv"])) == (told["payload"]["pid"], True)
+        ended = next(event for event in say.journal() if event["kind"] == "tool.completed")
+        line = say.events()[0]
+    (job,), pid = listed["payload"]["jobs"], told["payload"]["pid"]
+    assert (job["pid"], job["argv"][-1], job["running"], pid > 1) == (pid, "sleep 30", True, True)
+    assert (ended["evidence"], ended["commands_run"]) == ([["process", f"{job['job']} pid {pid}", None]], ["sleep 30"])
+    assert (line["args"], line["artifacts"]["commands_run"]) == (
+        {"command": "sleep 30", "is_background": True}, ["sleep 30"],
+    )  # fmt: skip
 
 
 async def test_a_background_task_can_be_queried_and_stopped(speak: Speak) -> None:
@@ -456,7 +673,8 @@ async def test_delete_file_takes_a_path(speak: Speak, project: Path) -> None:
         ({"pattern": "o", "path": "a.txt"}, ["a.txt:1", "a.txt:2"]),
         ({"pattern": "o", "glob": "*.txt", "head_limit": 1}, ["a.txt:1"]),
         ({"pattern": "ONE", "-i": True}, ["a.txt:1"]),
-        ({"pattern": "one\\ntwo", "multiline": True}, ["a.txt:1"]),
+        ({"pattern": "one\\ntwo", "multiline": True}, ["a.txt:1", "a.txt:2"]),
+        ({"pattern": "ONE"}, []),
     ],
 )
 async def test_grep_takes_the_options_of_the_document(
@@ -465,15 +683,25 @@ async def test_grep_takes_the_options_of_the_document(
     """6.2: grep(pattern, path?, glob?, multiline?, head_limit?, -i?)."""
     async with speak("clude", start="clude") as say:
         told = await say("grep", args)
-    found = [f"{row['file']}:{row['line']}" for row in told["payload"]["matches"]]
-    assert found[: len(lines)] == lines
+    assert [f"{row['file']}:{row['line']}" for row in told["payload"]["matches"]] == lines
 
 
 async def test_codebase_search_takes_a_query_and_directories(speak: Speak, project: Path) -> None:
     """6.2: codebase_search(query, target_directories[])."""
     async with speak("clude", start="clude") as say:
         told = await say("codebase_search", query="where is the main function", target_directories=["src"])
-    assert (told["ok"], "src/main.py" in json.dumps(told["payload"])) == (True, True)
+        beside = await say("codebase_search", query="one two", target_directories=["src"])
+    (place,) = told["payload"]["places"]
+    assert (place["file"], place["lines"], place["symbol"]) == ("src/main.py", [1, 2], "main")
+    assert [found["file"] for found in beside["payload"]["places"] if found["file"] == "a.txt"] == []
+
+
+async def test_codebase_search_degrades_to_grep(speak: Speak, project: Path) -> None:
+    """6.2: optional: without its index grep answers, and a warning says so."""
+    async with speak("clude", start="clude", config={"search": {"index": False}}) as say:
+        told = await say("codebase_search", query="main function", target_directories=["src"])
+    assert (told["payload"]["index"]["ranking"], told["payload"]["places"][0]["file"]) == ("grep", "src/main.py")
+    assert "The answer comes from grep instead" in say.last.warnings[0]
 
 
 async def test_run_terminal_cmd_takes_a_command_and_is_background(speak: Speak) -> None:
@@ -505,7 +733,7 @@ async def test_display_has_the_printed_schema(speak: Speak) -> None:
     async with speak("clude", start="clude") as say:
         schema = say.specs()["display"]["args_schema"]
     added = {name: schema["properties"].pop(name) for name in ("thought", "evidence")}
-    assert (schema, list(added)) == (json.loads(SCHEMA), ["thought", "evidence"])
+    assert (json.dumps(schema), list(added)) == (json.dumps(json.loads(SCHEMA)), ["thought", "evidence"])
 
 
 EXAMPLES = [
@@ -547,6 +775,38 @@ async def test_display_is_an_event(speak: Speak) -> None:
     assert (shown["content"], shown["level"]) == ("hi", "success")
 
 
+async def test_display_reaches_whoever_watches_live(speak: Speak) -> None:
+    """6.4.1: a live view listens, and sees title, level and content at once."""
+    shown: list[Any] = []
+    async with speak("clude", start="clude", screen=RecordingScreen()) as say:
+        say.runtime.on_display(lambda item: shown.append(dict(item)))
+        await say("display", content="hi", level="progress", title="Step 1")
+    assert [(item["title"], item["level"], item["content"]) for item in shown] == [("Step 1", "progress", "hi")]
+
+
+def test_display_is_a_panel_with_live_and_a_line_without(work: Path) -> None:
+    """6.4.1: on the command line --live shows it among what happens; without, one line is its preview."""
+    start = [sys.executable, "-c", "from handrail.front.cli import main; main()"]
+    asked = ["call", "--dialect", "clude", "display", "content=正在分析…", "level=warning", "title=Step"]
+    told = [
+        subprocess.run([*start, *asked, *more], cwd=work, capture_output=True, text=True, check=True, timeout=60).stderr
+        for more in (["--live"], [])
+    ]
+    assert ["Step" in told[0], "正在分析…" in told[0], "▶ display" in told[0]] == [True] * 3
+    assert told[1] == "[warning] 正在分析…\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "field"),
+    [({"content": "x", "level": "loud"}, "level"), ({}, "content"), ({"content": "x", "colour": "red"}, "colour")],
+)
+async def test_display_refuses_what_its_schema_does_not_name(speak: Speak, args: dict[str, Any], field: str) -> None:
+    """6.4.1: five levels, content required, nothing further."""
+    async with speak("clude", start="clude", screen=RecordingScreen()) as say:
+        told = await say("display", args)
+    assert [error["field"] for error in told["error"]["details"]["errors"]] == [field]
+
+
 async def test_display_falls_back_to_a_preview(speak: Speak, capsys: pytest.CaptureFixture[str]) -> None:
     """6.4.1: where nobody watches live, one line is printed."""
     async with speak("clude", start="clude") as say:
@@ -566,7 +826,10 @@ async def test_read_lints_takes_paths(speak: Speak, project: Path) -> None:
     (project / "bad.json").write_text("{")
     async with speak("clude", start="clude") as say:
         told = await say("read_lints", paths=["bad.json"])
-    assert (told["ok"], "bad.json" in json.dumps(told["payload"])) == (True, True)
+    (found,) = told["payload"]["diagnostics"]
+    assert (found["file"], found["line"], found["column"], found["severity"], found["source"]) == (
+        "bad.json", 1, 2, "error", "json",
+    )  # fmt: skip
 
 
 async def test_update_memory_takes_the_fields_of_the_document(speak: Speak) -> None:
@@ -574,8 +837,15 @@ async def test_update_memory_takes_the_fields_of_the_document(speak: Speak) -> N
     config = {"memory": {"write_mode": "external"}, "rules": [{"effect": "allow", "touch": "memory.write"}]}
     async with speak("clude", start="clude", config=config) as say:
         made = await say("update_memory", action="create", title="Build", knowledge_to_store="Node 22 is needed.")
-        gone = await say("update_memory", action="delete", existing_knowledge_id=made["payload"]["id"])
-    assert (made["ok"], gone["ok"]) == (True, True)
+        known, held = made["payload"]["id"], []
+        for args in (
+            {"action": "update", "existing_knowledge_id": known, "knowledge_to_store": "Node 24 is needed."},
+            {"action": "delete", "existing_knowledge_id": known},
+        ):
+            told = await say("update_memory", args)
+            found = await say.runtime.call("recall_memory", {"query": "Node"}, dialect="native")
+            held.append((told["ok"], [(note["title"], note["content"]) for note in found.data["notes"]]))
+    assert held == [(True, [("Build", "Node 24 is needed.")]), (True, [])]
 
 
 # ── 7 audit ──────────────────────────────────────────────────────────────────────────────────
@@ -643,17 +913,46 @@ async def test_another_major_is_refused_with_what_is_spoken(speak: Speak, projec
     assert (told["error"]["code"], told["error"]["details"]["spoken"]) == ("UNSUPPORTED_VERSION", ["1.0.0"])
 
 
-def test_an_old_schema_with_an_adapter_is_adapted_and_says_so() -> None:
-    """8.2: automatic adaptation."""
-    from dataclasses import replace
-
-    word = dialects.get("clude").words["read_file"]
-    older = replace(word, version="2.0.0", adapters={1: lambda args: {"path": args["target_file"]}})
-    spoken = replace(dialects.get("clude"), words={"read_file": older})
-    heard = spoken.heard("read_file", {"target_file": "a.txt"}, "1.3.0")
-    assert (heard.args, heard.warnings) == (
-        {"path": "a.txt"}, ("arguments of version 1.3.0 were adapted to 2.0.0",),
+async def test_an_old_schema_with_an_adapter_is_adapted_and_says_so(
+    speak: Speak, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """8.2: automatic adaptation, all the way: the old call is made, warned of, and on record as it was written."""
+    spoken = dialects.get("clude")
+    word = spoken.words["read_file"]
+    newer = replace(word, version="2.0.0", adapters={1: lambda args: {"path": args["target_file"]}})
+    known = replace(spoken, words={**spoken.words, "read_file": newer})
+    monkeypatch.setitem(dialects._loaded, "clude", known)
+    async with speak("clude", start="clude") as say:
+        told = await say.handle(request(version="1.3.0", args={"target_file": "a.txt"}))
+        warned = say.last.warnings
+        refused = await say.handle(request(version="1.3.0", args={"path": "a.txt"}, tool_call_id="2"))
+        older = await say.handle(request(version="0.9", args={"path": "a.txt"}, tool_call_id="3"))
+        line = say.events()[0]
+    assert (told[0]["payload"]["text"], warned) == (
+        "one\ntwo\n", ("arguments of version 1.3.0 were adapted to 2.0.0",),
     )  # fmt: skip
+    assert [result[0]["error"]["code"] for result in (refused, older)] == ["INVALID_ARGS", "UNSUPPORTED_VERSION"]
+    assert older[0]["error"]["details"]["spoken"] == ["2.0.0", "1.x"]
+    assert line["args"] == {"target_file": "a.txt"}
+
+
+async def test_an_own_tool_adapts_its_older_calls(speak: Speak) -> None:
+    """8.2: an adapter is registered with a tool."""
+
+    @tool(risk="low", pure=True, version="2.1.0", adapters={1: lambda args: {"text": args["message"]}})
+    async def echo(text: str) -> str:
+        """Say it again."""
+        return text
+
+    async with speak("native", tools=[echo]) as say:
+        told = [
+            await say.call("echo", {"message": "x"}, version="1.0"),
+            await say.call("echo", {"text": "x"}, version="2.7"),
+            await say.call("echo", {"text": "x"}, version="3.0"),
+        ]
+    assert [(result["ok"], result["warnings"]) for result in told] == [
+        (True, ["arguments of version 1.0 were adapted to 2.1.0"]), (True, []), (False, []),
+    ]  # fmt: skip
 
 
 async def test_a_field_of_an_older_schema_is_named_with_its_new_form(speak: Speak, project: Path) -> None:

@@ -10,11 +10,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
+from behaviour.test_memory_service import Service, serving
 from dialects._speaking import Speak, Voice, skill
-from handrail import Decision, SettingsFault, dialects
+from handrail import Code, Decision, SettingsFault, dialects
 from handrail.settings import foreign
+from handrail.testing import MemoryNotes, lend
 
 MEMORY = """\
 memory:
@@ -47,21 +50,85 @@ async def test_all_eight_are_on_by_default(speak: Speak) -> None:
         assert list(say.specs(every=False)) == EIGHT
 
 
-def test_tools_are_grouped_in_three_toolsets() -> None:
-    """概念模型: FilesystemToolset, SkillToolset, MemoryToolset."""
-    from handrail.dialects.kgent import TOOLSETS
+THREE = {
+    "FilesystemToolset": ["read_file", "write_file", "list_files", "grep_files"],
+    "SkillToolset": ["list_skills", "load_skill"],
+    "MemoryToolset": ["recall_memory", "write_memory"],
+}
 
-    assert list(TOOLSETS) == ["FilesystemToolset", "SkillToolset", "MemoryToolset"]
-    assert [name for names in TOOLSETS.values() for name in names] == EIGHT
+
+async def test_tools_are_grouped_in_three_toolsets(speak: Speak) -> None:
+    """概念模型: FilesystemToolset, SkillToolset, MemoryToolset."""
+    async with speak("kgent", start="kgent") as say:
+        specs = say.specs()
+    groups = dict.fromkeys(spec["toolset"] for spec in specs.values())
+    assert {group: [name for name in specs if specs[name]["toolset"] == group] for group in groups} == THREE
+
+
+async def test_tools_are_registered_as_pydantic_ai_toolsets(speak: Speak) -> None:
+    """技术设计对齐: each group is a toolset that an agent takes; calls of it go through the gate."""
+    from pydantic_ai import RunContext
+    from pydantic_ai.models.test import TestModel
+    from pydantic_ai.toolsets import AbstractToolset
+    from pydantic_ai.usage import RunUsage
+
+    from handrail.pydantic_ai import HandrailToolset
+
+    async with speak("kgent", start="kgent") as say:
+        context: Any = RunContext(deps=None, model=TestModel(), usage=RunUsage())
+        toolsets = {name: HandrailToolset(say.runtime, toolset=name) for name in THREE}
+        offered = {name: await toolset.get_tools(context) for name, toolset in toolsets.items()}
+        files, args = toolsets["FilesystemToolset"], {"path": "a.txt", "content": "x"}
+        tool = offered["FilesystemToolset"]["write_file"]
+        await files.call_tool("write_file", args, context, tool)
+        ended = [event["kind"] for event in say.journal() if event["kind"].startswith("tool.")]
+        written = (say.folder / "workspace/a.txt").read_text()
+    assert {name: list(tools) for name, tools in offered.items()} == THREE
+    assert tool.tool_def.parameters_json_schema["required"] == ["path", "content"]
+    assert (isinstance(files, AbstractToolset), ended, written) == (True, ["tool.started", "tool.completed"], "x")
+
+
+EIGHT_PERMISSIONS = {
+    "read_file": (["fs.read"], "low", "reads"),
+    "write_file": (["fs.read", "fs.write"], "high", "writes"),
+    "list_files": (["fs.read"], "low", "reads"),
+    "grep_files": (["fs.read"], "low", "reads"),
+    "list_skills": (["tool.use"], "low", "none"),
+    "load_skill": (["tool.use"], "low", "none"),
+    "recall_memory": (["tool.use"], "low", "none"),
+    "write_memory": (["memory.write"], "medium", "writes"),
+}
 
 
 async def test_a_tool_has_name_description_schema_and_permission_metadata(speak: Speak) -> None:
     """概念模型: what a Tool is."""
     async with speak("kgent", start="kgent") as say:
-        spec = say.specs()["write_file"]
-    assert (spec["name"], spec["risk"], spec["required_permissions"]) == ("write_file", "high", ["fs.read", "fs.write"])
-    assert spec["description"]
-    assert spec["args_schema"]["required"] == ["path", "content"]
+        specs = say.specs()
+    told = {name: (one["required_permissions"], one["risk"], one["side_effects"]) for name, one in specs.items()}
+    assert told == EIGHT_PERMISSIONS
+    assert all(spec["name"] == name and spec["description"] for name, spec in specs.items())
+    assert {name: spec["args_schema"]["required"] for name, spec in specs.items()} == {
+        "read_file": ["path"], "write_file": ["path", "content"], "list_files": ["path"],
+        "grep_files": ["pattern", "path"], "list_skills": [], "load_skill": ["skill_id"], "recall_memory": ["query"],
+        "write_memory": ["content"],
+    }  # fmt: skip
+
+
+async def test_data_fits_the_schema_of_its_tool(speak: Speak, work: Path) -> None:
+    """概念模型: what a tool gives back is described, too."""
+    skill(work)
+    calls: dict[str, dict[str, Any]] = {
+        "write_file": {"path": "a.txt", "content": "needle\n"}, "read_file": {"path": "a.txt"},
+        "list_files": {"path": "."}, "grep_files": {"pattern": "needle", "path": "."}, "list_skills": {},
+        "load_skill": {"skill_id": "pdf-form-filler"}, "recall_memory": {"query": "x"},
+        "write_memory": {"content": "x"},
+    }  # fmt: skip
+    async with speak("kgent", start="kgent") as say:
+        specs = say.specs()
+        for name, args in calls.items():
+            told = await say(name, args)
+            assert (told["ok"], bool(specs[name]["return_schema"]["properties"])) == (True, True), told
+            jsonschema.validate(told["data"], specs[name]["return_schema"])
 
 
 async def test_there_is_no_shell(speak: Speak) -> None:
@@ -131,16 +198,27 @@ async def test_load_skill_takes_its_id(speak: Speak, work: Path) -> None:
 
 async def test_recall_memory_takes_query_scope_and_limit(speak: Speak) -> None:
     """接口 Memory: recall_memory(query, scope, limit)."""
-    async with speak("kgent", start="kgent") as say:
-        told = await say("recall_memory", query="anything", scope="workspace", limit=3)
-    assert (told["ok"], told["data"]["notes"]) == (True, [])
+    async with speak("kgent", config=foreign.kgent(MEMORY.replace("candidate", "external"))) as say:
+        for number, scope in enumerate(["workspace", "workspace", "user"]):
+            await say("write_memory", content=f"Fact {number} about builds.", scope=scope)
+        told = [
+            await say("recall_memory", query="builds", scope="workspace", limit=5),
+            await say("recall_memory", query="builds", scope="user", limit=5),
+            await say("recall_memory", query="builds", limit=1),
+            await say("recall_memory", query="nothing of the kind"),
+        ]
+    found = [sorted(note["content"][5] for note in result["data"]["notes"]) for result in told]
+    assert ([*found[:2], len(found[2]), found[3]]) == [["0", "1"], ["2"], 1, []]
 
 
 async def test_write_memory_takes_content_scope_and_tags(speak: Speak) -> None:
     """接口 Memory: write_memory(content, scope, tags)."""
     async with speak("kgent", start="kgent") as say:
-        told = await say("write_memory", content="The build needs node 22.", scope="workspace", tags=["build"])
-    assert told["ok"] is True
+        told = await say("write_memory", content="The build needs node 22.", scope="user", tags=["build"])
+        kept = json.loads((say.folder / told["data"]["ref"].removeprefix("run:")).read_text())
+    assert (kept["content"], kept["scope"], kept["tags"], kept["state"]) == (
+        "The build needs node 22.", "user", ["build"], "pending",
+    )  # fmt: skip
 
 
 # ── effective permission policy ──────────────────────────────────────────────────────────────
@@ -180,30 +258,89 @@ async def test_a_skill_asks_and_grants_nothing(speak: Speak, work: Path) -> None
     assert told["error"]["code"] == "POLICY_DENIED"
 
 
-async def test_destructive_operations_need_configuration(speak: Speak) -> None:
+async def test_destructive_operations_need_configuration(speak: Speak, work: Path) -> None:
     """合并规则 5: deleting is denied until it is enabled explicitly; then a person is asked."""
+    (work / "a.txt").write_text("x")
     async with speak("skills-agent", start="kgent") as say:
         denied = await say("delete_file", path="a.txt")
     async with speak("skills-agent", config={"tools": {"enable": ["delete_path"]}}, mode="headless") as say:
         asked = await say("delete_file", path="a.txt")
     assert (denied["error"]["type"], asked["error"]["type"]) == ("ToolNotAllowed", "ApprovalRequired")
+    assert (work / "a.txt").exists()
 
 
-async def test_the_effective_policy_is_computed_and_shown(speak: Speak) -> None:
-    """Effective Permission Policy: for each tool what each source contributes."""
+async def test_the_effective_policy_is_computed_and_shown(speak: Speak, work: Path) -> None:
+    """Effective Permission Policy: safe defaults, configuration, loaded skills, sandbox: what each of them says."""
+    skill(work, header="allowed-tools: read_file\n")
+    write = {"path": "a.txt", "content": "x"}
+    asked: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "safe defaults": ({**write}, {}),
+        "runtime denials": ({**write, "path": ".ssh/id"}, {}),
+        "sandbox": ({**write, "path": "../x"}, {}),
+        "skill": ({**write}, {"skill": "pdf-form-filler"}),
+    }
     async with speak("kgent", start="kgent") as say:
+        told = {what: say.runtime.explain("write_file", args, **how) for what, (args, how) in asked.items()}
         policy = say.runtime.policy()
-    tools = policy["tools"]
-    assert {"write_file", "read_file", "run_command"} <= set(tools)
-    assert policy["digest"]
+    assert {what: (verdict.decision.word, verdict.findings[-1].rule) for what, verdict in told.items()} == {
+        "safe defaults": ("allow", "defaults.workspace-write"),
+        "runtime denials": ("deny", "builtin.key-material"),
+        "sandbox": ("deny", "confine.roots"),
+        "skill": ("deny", "skills.allowed-tools"),
+    }
+    (deleting,) = policy["tools"]["delete_path"]["touches"]
+    assert (deleting["result"], sorted(deleting["by"])) == ("deny", ["enablement", "rules"])
+    assert [rule["why"] for rule in policy["rules"]] == [
+        "there is no shell here", "destructive operations are denied by default",
+        "notes wait for a person to accept them", "a note waits until a person accepts it",
+    ]  # fmt: skip
+    assert policy["roots"][0] == {"name": "workspace", "path": str(say.folder / "workspace"), "writable": True}
+
+
+async def test_a_loaded_skill_narrows_from_then_on(speak: Speak, work: Path) -> None:
+    """Effective Permission Policy: loaded skill permission declarations are part of it."""
+    skill(work, header="allowed-tools: read_file list_skills\n")
+    async with speak("kgent", start="kgent") as say:
+        before = await say("write_file", path="a.txt", content="x")
+        told = await say.call("write_file", {"path": "b.txt", "content": "x"}, skill="pdf-form-filler")
+        fine = await say.call("read_file", {"path": "a.txt"}, skill="pdf-form-filler")
+    assert (before["ok"], told["error"]["details"]["rule"], fine["ok"]) == (True, "skills.allowed-tools", True)
 
 
 # ── memory write mode ────────────────────────────────────────────────────────────────────────
 
 
-def test_the_printed_memory_block_goes_through() -> None:
-    """Memory Write Mode: the YAML of the document."""
-    assert foreign.kgent(MEMORY)["memory"] == {"enabled": True, "write_mode": "candidate", "provider": "sqlite"}
+PRINTED = """memory:
+enabled: true
+provider: external
+write_mode: candidate
+"""
+
+
+@pytest.mark.parametrize("text", [PRINTED, MEMORY], ids=["as printed", "indented"])
+async def test_the_printed_memory_block_goes_through(speak: Speak, text: str) -> None:
+    """Memory Write Mode: the YAML of the document, byte for byte, and with the indent that it lost."""
+    assert foreign.kgent(text)["memory"] == {"enabled": True, "write_mode": "candidate", "provider": "sqlite"}
+    async with speak("kgent", config=foreign.kgent(text)) as say:
+        told = await say("write_memory", content="x")
+    assert told["data"]["status"] == "candidate"
+
+
+async def test_memory_can_be_switched_off(speak: Speak) -> None:
+    """Memory Write Mode: enabled; without it neither tool is offered."""
+    async with speak("kgent", config=foreign.kgent(MEMORY.replace("true", "false"))) as say:
+        names = list(say.specs(every=False))
+        told = [await say("recall_memory", query="x"), await say("write_memory", content="x")]
+    assert (names, [result["error"]["code"] for result in told]) == (EIGHT[:6], ["POLICY_DENIED"] * 2)
+
+
+def test_the_provider_is_external_and_no_other_name_is_taken() -> None:
+    """Memory Write Mode: provider: external is the service that is named, or the one that comes along."""
+    url = "https://notes.example.org/v1"
+    told = [foreign.kgent({"memory": block})["memory"]["provider"] for block in ({}, {"url": url})]
+    assert told == ["sqlite", "http"]
+    with pytest.raises(SettingsFault, match="provider 'cloud' is none of external, sqlite, http"):
+        foreign.kgent({"memory": {"provider": "cloud"}})
 
 
 async def test_disabled_does_not_offer_writing(speak: Speak) -> None:
@@ -369,6 +506,21 @@ async def test_an_error_says_how_to_mend_it(speak: Speak) -> None:
     }  # fmt: skip
 
 
+async def test_what_is_not_there_was_looked_for_in_the_sandbox(speak: Speak, work: Path) -> None:
+    """Tool Result Summary Contract: a file of the project is none of the sandbox's; the error says where it looked."""
+    (work / "a.txt").write_text("x")
+    async with speak("kgent", start="kgent", run_id="first") as say:
+        told = [
+            await say("read_file", path="a.txt"),
+            await say("list_files", path="a.txt"),
+            await say("grep_files", pattern="x", path="a.txt"),
+        ]
+    assert [(one["error"]["code"], one["error"]["message"], one["error"]["details"]["sandbox"]) for one in told] == [
+        ("NOT_FOUND", "a.txt does not exist in the sandbox runs/first/workspace.", "runs/first/workspace")
+    ] * 3
+    assert {one["summary"] for one in told} == {f"NOT_FOUND: {told[0]['error']['message']}"}
+
+
 # ── events and products ──────────────────────────────────────────────────────────────────────
 
 
@@ -396,6 +548,14 @@ async def test_tool_completed_has_duration_and_status(speak: Speak) -> None:
     )  # fmt: skip
 
 
+async def test_a_refused_call_never_starts(speak: Speak) -> None:
+    """运行时行为: permission is checked before a tool runs."""
+    found = await tool_events(speak, ("read_file", {"path": "../x"}), ("run_command", {"command": "true"}))
+    assert [(event["kind"], event["error"]["code"]) for event in found] == [
+        ("tool.failed", "PATH_OUTSIDE_ROOTS"), ("tool.failed", "UNKNOWN_TOOL"),
+    ]  # fmt: skip
+
+
 async def test_tool_failed_has_the_error(speak: Speak) -> None:
     """运行时行为: tool.failed."""
     ended = (await tool_events(speak, ("read_file", {"path": "missing"})))[-1]
@@ -409,7 +569,33 @@ async def test_a_run_leaves_its_products(speak: Speak, work: Path, path: str) ->
     """产物: under runs/<run-id>/."""
     async with speak("kgent", start="kgent", run_id="first") as say:
         await say("read_file", path="missing")
-    assert (work / "runs/first" / path).exists()
+        await say("write_file", path="draft.md", content="x")
+        await say("write_file", path="run:deliverables/report.md", content="done")
+        await say("write_memory", content="Node 22 is needed.")
+    run = work / "runs/first"
+    found = run / path
+    held = [json.loads(line) for line in found.read_text().splitlines()] if path.endswith(".jsonl") else []
+    names = [one.name for one in found.iterdir()] if found.is_dir() else []
+    notes = (run / "archive/memory").iterdir()
+    seen: dict[str, Any] = {
+        "logs/tools.jsonl": [line.get("tool") for line in held],
+        "logs/errors.jsonl": [line.get("tool") for line in held],
+        "events.jsonl": [line.get("kind") for line in held[:1] + held[-1:]],
+        "workspace": names,
+        "deliverables": [(run / "deliverables" / name).read_text() for name in names if path == "deliverables"],
+        "archive": [json.loads(one.read_text())["content"] for one in notes],
+    }
+    assert (
+        seen[path]
+        == {
+            "logs/tools.jsonl": ["read_file", "write_file", "write_file", "write_memory"],
+            "logs/errors.jsonl": ["read_file"],
+            "events.jsonl": ["run.started", "run.finished"],
+            "workspace": ["draft.md"],
+            "deliverables": ["done"],
+            "archive": ["Node 22 is needed."],
+        }[path]
+    )
 
 
 async def test_every_call_is_in_tools_jsonl(speak: Speak, work: Path) -> None:
@@ -465,6 +651,29 @@ async def test_reading_is_bounded(speak: Speak) -> None:
     assert (told["data"]["end"] <= 2000, told["data"]["total_lines"]) == (True, 100_000)
 
 
+async def test_tools_hold_no_state(speak: Speak) -> None:
+    """性能和调度考虑: stateless: another process that opens the run gives the same answers to the same calls."""
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("read_file", {"path": "a.txt"}), ("list_files", {"path": "."}), ("grep_files", {"pattern": "n", "path": "."}),
+    ]  # fmt: skip
+    told = []
+    for opening in range(2):
+        async with speak("kgent", start="kgent", run_id="first") as say:
+            if opening == 0:
+                await filled(say)
+            told.append([await say(name, args) for name, args in calls])
+    assert (told[0], [result["ok"] for result in told[0]]) == (told[1], [True] * 3)
+
+
+async def test_permissions_tell_a_scheduler_where_a_tool_may_run(speak: Speak) -> None:
+    """性能和调度考虑: worker placement by tool permissions: what only reads, what writes, what remembers."""
+    async with speak("kgent", start="kgent") as say:
+        specs = say.specs(every=False)
+    assert {name: spec["required_permissions"] for name, spec in specs.items()} == {
+        name: permissions for name, (permissions, _, _) in EIGHT_PERMISSIONS.items()
+    }
+
+
 async def test_tool_events_tell_enough_to_retry(speak: Speak) -> None:
     """性能和调度考虑: permissions and outcomes of every call can be read from the events."""
     async with speak("kgent", start="kgent") as say:
@@ -504,11 +713,21 @@ async def test_3_skill_tools_list_and_load(speak: Speak, work: Path) -> None:
 
 
 async def test_4_memory_goes_through_the_provider_contract(speak: Speak) -> None:
-    """验收标准 4: what the provider holds is what is recalled."""
-    async with speak("kgent", config=foreign.kgent(MEMORY.replace("candidate", "external"))) as say:
-        await say("write_memory", content="Deploys happen on Mondays.", tags=["deploy"])
-        told = await say("recall_memory", query="deploys")
-    assert [note["tags"] for note in told["data"]["notes"]] == [["deploy"]]
+    """验收标准 4: an external service that speaks the contract holds the notes; what it holds is what is recalled."""
+    service = Service()
+    async with serving(service.app) as url:
+        config = foreign.kgent({"memory": {"write_mode": "external", "url": url}})
+        config["http"] = {"allowed_hosts": [url.split("/")[2]], "allowed_networks": ["127.0.0.0/8"]}
+        config["rules"] += [{"effect": "allow", "touch": "net.connect"}]
+        async with speak("kgent", config=config) as say:
+            wrote = await say("write_memory", content="Deploys happen on Mondays.", tags=["deploy"])
+            held = dict(service.notes)
+            told = await say("recall_memory", query="Deploys")
+            service.notes.clear()
+            gone = await say("recall_memory", query="Deploys")
+    assert wrote["ok"], wrote
+    assert [(note["content"], note["tags"]) for note in held.values()] == [("Deploys happen on Mondays.", ["deploy"])]
+    assert [[note["tags"] for note in result["data"]["notes"]] for result in (told, gone)] == [[["deploy"]], []]
 
 
 async def test_5_calls_are_logged_with_duration_and_status(speak: Speak) -> None:
@@ -541,10 +760,14 @@ async def test_8_large_outputs_are_summarised(speak: Speak) -> None:
     assert (len(told["data"]["matches"]), "more follow" in told["summary"]) == (100, True)
 
 
-async def test_9_tools_work_without_a_model(speak: Speak) -> None:
-    """验收标准 9: a call is a function call; no model is asked."""
-    async with speak("kgent", start="kgent") as say:
-        assert (await say("list_files", path="."))["ok"] is True
+async def test_9_tools_work_without_a_model(speak: Speak, work: Path) -> None:
+    """验收标准 9: a call is a function call, and what a tool is given can be a fake: no model, no service."""
+    notes = MemoryNotes()
+    async with speak("kgent", config=foreign.kgent(MEMORY.replace("candidate", "external"))) as say:
+        lend(say.runtime.kernel, Memory=notes)
+        told = await say("write_memory", content="Node 22 is needed.")
+        found = await say("recall_memory", query="Node")
+    assert (told["ok"], [note["content"] for note in found["data"]["notes"]]) == (True, ["Node 22 is needed."])
 
 
 async def test_10_the_effective_policy_is_explicit(speak: Speak) -> None:
@@ -555,13 +778,18 @@ async def test_10_the_effective_policy_is_explicit(speak: Speak) -> None:
     assert (verdict.decision, calls) == (Decision.DENY, [])
 
 
-def test_11_the_write_mode_is_explicit_and_candidate() -> None:
-    """验收标准 11: it stands in the preset's own text."""
+async def test_11_the_write_mode_is_explicit_and_candidate(speak: Speak) -> None:
+    """验收标准 11: it stands in the preset's own text, in the settings in force, and in what a write answers."""
     from handrail.settings import preset_text
 
-    assert 'write_mode = "candidate"' in preset_text("kgent")
+    async with speak("kgent", start="kgent") as say:
+        mode = say.runtime.parts.loaded.settings.memory.write_mode
+        told = await say("write_memory", content="x")
+    assert ('write_mode = "candidate"' in preset_text("kgent"), mode, told["data"]["status"]) == (
+        True, "candidate", "candidate",
+    )  # fmt: skip
 
 
 def test_every_code_has_a_name() -> None:
     """Tool Result Summary Contract: error.code is one of a closed list."""
-    assert all(dialects.get("kgent").errors.values())
+    assert list(dialects.get("kgent").errors.values()) == [code.value for code in Code]

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,12 @@ from typing import Any
 import pytest
 
 from dialects._speaking import Speak, skill
+from fronts.terminal import at_terminal
 from handrail import Decision, dialects
+from handrail.ports import Reply
 from handrail.settings import foreign
 from handrail.testing import ScriptedApprover
+from serving import serving
 
 SEVEN = ["read_file", "list_dir", "grep", "run_script", "write_file", "delete_file", "network_request"]
 SECRET = "ghp_" + "x7Qm2Kd9" * 4 + "x7Qm"
@@ -95,15 +100,62 @@ async def test_a_high_risk_tool_asks_even_when_it_is_enabled(speak: Speak, work:
     assert told["error"]["type"] == "ApprovalRequired"
 
 
-@pytest.mark.parametrize("name", ["write_file", "delete_file"])
+@pytest.mark.parametrize("name", ["write_file", "delete_file", "network_request"])
 async def test_a_refused_high_risk_call_can_be_replayed(speak: Speak, work: Path, name: str) -> None:
-    """2.2: a request that can be replayed, for CI."""
+    """2.2: a request that can be replayed, for CI: the line names the approval that a person gives later."""
+    (work / "a.txt").write_text("x")
+    config = {**ALL, "http": {"allowed_hosts": ["example.org"]}}
+    async with speak("skills-agent", start="skills-agent", config=config, mode="headless") as say:
+        told = await say(name, CALLS[name])
+        waiting = [request.id for request in say.runtime.parts.ledger.pending(say.runtime.parts.clock.now())]
+    request = told["error"]["details"]["approval"]
+    wanted = CALLS[name] | ({"method": "GET"} if name == "network_request" else {})
+    assert (request["tool"], request["params"], len(waiting)) == (name, wanted, 1)
+    assert shlex.split(request["replay"])[:2] == ["handrail", "call"]
+    assert f"--approval {waiting[0]}" in request["replay"]
+
+
+@pytest.mark.parametrize("name", ["write_file", "delete_file"])
+async def test_an_approved_request_is_replayed_as_it_was(speak: Speak, work: Path, name: str) -> None:
+    """4.2: a person approves the request elsewhere; the same call with its approval runs, another one does not."""
     (work / "a.txt").write_text("x")
     async with speak("skills-agent", start="skills-agent", config=ALL, mode="headless") as say:
-        told = await say(name, CALLS[name])
-    request = told["error"]["details"]["approval"]
-    assert (request["tool"], request["params"], request["replay"].startswith("handrail call ")) == (
-        name, CALLS[name], True,
+        await say(name, CALLS[name])
+        ledger = say.runtime.parts.ledger
+        (request,) = ledger.pending(say.runtime.parts.clock.now())
+        ledger.answer(request.id, Reply("granted", by="ann"))
+        other = await say.call(name, {**CALLS[name], "path": "b.txt"}, approval=request.id)
+        told = await say.call(name, CALLS[name], approval=request.id)
+    assert (other["ok"], told["ok"]) == (False, True)
+    assert sorted(path.name for path in work.glob("*.txt")) == (["a.txt", "new.txt"] if name == "write_file" else [])
+
+
+async def test_an_approved_write_gives_size_and_hash(speak: Speak, work: Path) -> None:
+    """2.2: write_file, once it is enabled and approved."""
+    async with speak("skills-agent", start="skills-agent", config=ALL, approver=yes()) as say:
+        told = await say("write_file", path="a.txt", content="x")
+    assert told == {"ok": True, "bytes": 1, "sha256": hashlib.sha256(b"x").hexdigest()}
+    assert (work / "a.txt").read_text() == "x"
+
+
+async def test_an_approved_delete_removes_the_file(speak: Speak, work: Path) -> None:
+    """2.2: delete_file, once it is enabled and approved."""
+    (work / "a.txt").write_text("x")
+    async with speak("skills-agent", start="skills-agent", config=ALL, approver=yes()) as say:
+        told = await say("delete_file", path="a.txt")
+    assert (told["ok"], told["path"], (work / "a.txt").exists()) == (True, "a.txt", False)
+
+
+async def test_an_approved_request_reaches_the_network(speak: Speak) -> None:
+    """2.2: network_request, once it is enabled, the host is named and a person approved."""
+    async with serving() as server:
+        server.on("/a", b"hello", headers={"Content-Type": "text/plain"})
+        hosts = {"allowed_hosts": [f"127.0.0.1:{server.port}"], "allowed_networks": ["127.0.0.0/8"]}
+        config = {**ALL, "http": hosts}
+        async with speak("skills-agent", start="skills-agent", config=config, approver=yes()) as say:
+            told = await say("network_request", url=server.url("/a"))
+    assert (told["ok"], told["status"], told["text"], [asked.method for asked in server.asked]) == (
+        True, 200, "hello", ["GET"],
     )  # fmt: skip
 
 
@@ -149,6 +201,14 @@ async def test_a_skill_narrows_what_settings_allow(speak: Speak, work: Path) -> 
     assert (fine["ok"], told["error"]["type"]) == (True, "ToolNotAllowed")
 
 
+async def test_a_skill_widens_nothing(speak: Speak, work: Path) -> None:
+    """3.1: an intersection: what only the skill allows stays off."""
+    skill(work, header="allowed-tools: read_file write_file\n")
+    async with speak("skills-agent", start="skills-agent", approver=yes()) as say:
+        told = await say.call("write_file", {"path": "a.txt", "content": "x"}, skill="pdf-form-filler")
+    assert (told["error"]["type"], (work / "a.txt").exists()) == ("ToolNotAllowed", False)
+
+
 async def test_the_mode_narrows_further(speak: Speak, work: Path) -> None:
     """3.1: ∩ runtime policy: the same call asks at a terminal and is refused in CI."""
     skill(work, fill__py=FILL)
@@ -164,6 +224,15 @@ async def test_run_script_needs_to_be_enabled(speak: Speak, work: Path) -> None:
     skill(work, fill__py=FILL)
     async with speak("skills-agent", start="skills-agent", approver=yes()) as say:
         assert (await say("run_script", RUN))["error"]["type"] == "ToolNotAllowed"
+
+
+async def test_an_enabled_script_asks_by_default(speak: Speak, work: Path) -> None:
+    """3.2: once for each call."""
+    skill(work, fill__py=FILL)
+    approver = ScriptedApprover("run")
+    async with speak("skills-agent", start="skills-agent", config=SCRIPTS, approver=approver) as say:
+        told = [await say("run_script", RUN) for _ in range(2)]
+    assert ([result["ok"] for result in told], len(approver.asked)) == ([True, True], 2)
 
 
 async def test_one_approval_serves_one_call(speak: Speak, work: Path) -> None:
@@ -185,6 +254,17 @@ async def test_an_approval_for_the_run_is_used_again(speak: Speak, work: Path) -
     assert (len(approver.asked), (work / "a.txt").read_text()) == (1, "2")
 
 
+@pytest.mark.parametrize(("most", "scope"), [("call", "call"), ("run", "run"), ("session", "session")])
+async def test_the_operator_sets_the_widest_scope(speak: Speak, most: str, scope: str) -> None:
+    """3.3: three grains, from strict to wide: a person who says session is held to what settings allow."""
+    config = {**ALL, "approvals": {"max_scope": most}}
+    approver = ScriptedApprover("session")
+    async with speak("skills-agent", start="skills-agent", config=config, approver=approver) as say:
+        await say("write_file", path="a.txt", content="x")
+        record = say.events()[-1]
+    assert record["policy"] == {"approved": True, "approval_scope": scope}
+
+
 async def test_session_scope_is_not_given_by_default(speak: Speak) -> None:
     """3.3: a person who says session is held to the run."""
     async with speak("skills-agent", start="skills-agent", config=ALL, approver=ScriptedApprover("session")) as say:
@@ -200,6 +280,18 @@ async def test_grants_are_in_the_folder_of_the_run(speak: Speak, work: Path) -> 
         await say("write_file", path="a.txt", content="x")
     grants = json.loads((work / ".agent/runs/one/grants.json").read_text())
     assert [(grant["tool"], grant["given_by"]) for grant in grants] == [("write_file", "script")]
+
+
+async def test_a_grant_is_found_again_when_the_run_is_opened_again(speak: Speak, work: Path) -> None:
+    """3.3: replayed: the person is asked in the first opening only."""
+    asked = []
+    for text in ("1", "2"):
+        approver = ScriptedApprover("run")
+        async with speak("skills-agent", start="skills-agent", config=ALL, approver=approver, run_id="one") as say:
+            await say("read_file", path="a.txt")
+            told = await say("write_file", path="a.txt", content=text)
+        asked.append(len(approver.asked))
+    assert (told["ok"], asked, (work / "a.txt").read_text()) == (True, [1, 0], "2")
 
 
 # ── 4 approvals ──────────────────────────────────────────────────────────────────────────────
@@ -244,7 +336,7 @@ async def test_the_request_tells_tool_parameters_risk_and_replay(speak: Speak, w
 async def test_the_request_tells_what_would_be_touched(speak: Speak, work: Path) -> None:
     """4.1: the impact."""
     event = await required(speak, work)
-    assert ("runs" in event["impact"], "fill.py" in json.dumps(event["impact"])) == (True, True)
+    assert event["impact"]["runs"] == ["project:pdf-form-filler/scripts/fill.py --input data.json"]
 
 
 async def test_approval_required_is_an_event(speak: Speak, work: Path) -> None:
@@ -280,13 +372,31 @@ async def test_nobody_to_ask_is_a_structured_refusal(speak: Speak, work: Path) -
     )  # fmt: skip
 
 
-async def test_the_replay_line_is_what_the_command_line_takes(speak: Speak, work: Path) -> None:
-    """4.2: the words behind -- become the script and its arguments, unread by any shell."""
-    from handrail.front.cli.call import _script
+async def test_the_replay_line_is_what_the_command_line_takes(
+    speak: Speak, work: Path, tmp_path: Path, own_user: Path
+) -> None:
+    """4.2: the printed line, word by word: the same script is asked for, and a person at a terminal runs it."""
+    line = (await required(speak, work))["replay"]
+    config = Path(os.environ["XDG_CONFIG_HOME"], "handrail", "config.toml")
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('tools.enable = ["run_script"]\n')
+    with at_terminal(shlex.split(line)[1:], work, dict(os.environ)) as terminal:
+        terminal.wait_for("Answer (once, no, advice):")
+        terminal.type("once\n")
+        assert terminal.end() == 0
+    assert "filled --input data.json" in terminal.shown
 
-    words = ("scripts/fill.py", "--input", "data.json")
-    given = {"tool": "run_script", "skill": "pdf-form-filler", "dialect": None, "raw": None, "pairs": words}
-    assert _script(given) == {"skill": "pdf-form-filler", "script": words[0], "args": list(words[1:])}
+
+async def test_a_tool_on_the_white_list_runs_without_asking(speak: Speak, work: Path) -> None:
+    """4.2: or a white list in the configuration: scripts need nobody then, everything else still does."""
+    skill(work, fill__py=FILL)
+    (work / "a.txt").write_text("x")
+    rule = {"effect": "allow", "tool": "run_script", "touch": "proc.exec", "why": "its scripts were reviewed"}
+    async with speak("skills-agent", config={**ALL, "runs_dir": "../runs", "rules": [rule]}, mode="headless") as say:
+        told, other = await say("run_script", RUN), await say("delete_file", path="a.txt")
+        record = next(one for one in say.events() if one["tool"] == "run_script")
+    assert (told["stdout"], other["error"]["type"]) == ("filled --input data.json\n", "ApprovalRequired")
+    assert record["policy"] == {"approved": False, "approval_scope": "none"}
 
 
 # ── 5.1 read_file ────────────────────────────────────────────────────────────────────────────
@@ -304,6 +414,21 @@ async def test_a_file_of_a_skill_can_be_read(speak: Speak, work: Path) -> None:
     async with speak("skills-agent", start="skills-agent") as say:
         told = await say("read_file", path=".agents/skills/pdf-form-filler/SKILL.md")
     assert told["ok"] is True
+
+
+async def test_further_roots_are_listed_by_settings(speak: Speak, work: Path, tmp_path: Path) -> None:
+    """5.1: or by configuration: what it names can be read, and not written."""
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more/a.txt").write_text("x\n")
+    place = {"read": [str(tmp_path / "more")], "allow_absolute": True}
+    config = {**ALL, "workspace": place}
+    async with speak("skills-agent", start="skills-agent", config=config, approver=yes()) as say:
+        told = await say("read_file", path=f"{tmp_path}/more/a.txt")
+        refused = await say("write_file", path=f"{tmp_path}/more/b.txt", content="x")
+        other = await say("read_file", path=f"{tmp_path}/b.txt")
+    assert (told["content_excerpt"], refused["error"]["type"], other["error"]["type"]) == (
+        "x\n", "PathTraversalBlocked", "PathTraversalBlocked",
+    )  # fmt: skip
 
 
 async def test_one_read_gives_so_many_bytes_at_most(speak: Speak, work: Path) -> None:
@@ -360,6 +485,19 @@ async def test_listing_leaves_sensitive_files_out(speak: Speak, work: Path) -> N
     assert ([entry["name"] for entry in told["entries"]], told["hidden"] + told["protected"] > 0) == (["a.txt"], True)
 
 
+async def test_what_is_sensitive_is_a_setting(speak: Speak, work: Path) -> None:
+    """5.2: configurable: a name that settings protect is left out and counted, one they do not is shown."""
+    for name in ("a.txt", "payroll.csv"):
+        (work / name).touch()
+    told = []
+    for names in ([], ["payroll*"]):
+        config = {"workspace": {"protected": names}}
+        async with speak("skills-agent", start="skills-agent", config=config) as say:
+            found = await say("list_dir", path=".")
+        told.append(([entry["name"] for entry in found["entries"]], found["protected"]))
+    assert told == [(["a.txt", "payroll.csv"], 0), (["a.txt"], 1)]
+
+
 async def test_searching_stays_beneath_the_roots(speak: Speak) -> None:
     """5.3: roots."""
     async with speak("skills-agent", start="skills-agent") as say:
@@ -404,33 +542,46 @@ async def script(
         return await say("run_script", asked)
 
 
-@pytest.mark.parametrize("path", ["fill.py", "SKILL.md", "/usr/bin/env"])
+@pytest.mark.parametrize("path", ["fill.py", "SKILL.md", "/usr/bin/env", "scripts", "scriptsfill.py"])
 async def test_a_script_lies_in_scripts_of_its_skill(speak: Speak, work: Path, path: str) -> None:
     """5.4.1: <skill_dir>/scripts/ and nowhere else."""
     skill(work, fill__py=FILL)
     async with speak("skills-agent", start="skills-agent", config=SCRIPTS, approver=yes()) as say:
         told = await say("run_script", {**RUN, "relative_path": path})
-    assert (told["ok"], say.last.status in ("failed", "denied")) == (False, True)
+        kinds = [event["kind"] for event in say.journal() if event["kind"].startswith("tool.")]
+    assert (told["error"]["type"], say.last.status, kinds) == ("PathTraversalBlocked", "denied", ["tool.failed"])
+    assert "does not lie beneath scripts/ of the skill" in told["error"]["message"]
 
 
-async def test_a_script_path_does_not_lead_out(speak: Speak, work: Path) -> None:
-    """5.4.1: the same guard as for reading: dots and links."""
+@pytest.mark.parametrize("path", ["scripts/../../../../evil.py", "../evil.py", "scripts/../SKILL.md"])
+async def test_a_script_path_does_not_lead_out(speak: Speak, work: Path, path: str) -> None:
+    """5.4.1: the same guard as for reading: dots."""
+    skill(work, fill__py=FILL)
+    (work / "evil.py").write_text(FILL)
+    async with speak("skills-agent", start="skills-agent", config=SCRIPTS, approver=yes()) as say:
+        told = await say("run_script", {**RUN, "relative_path": path})
+    assert told["error"]["type"] == "PathTraversalBlocked"
+
+
+async def test_a_script_that_is_a_link_out_does_not_run(speak: Speak, work: Path) -> None:
+    """5.4.1: the real path counts: a skill with such a link cannot be used, and the link is named."""
     folder = skill(work, fill__py=FILL)
     (folder / "scripts/link.py").symlink_to("/usr/bin/env")
     async with speak("skills-agent", start="skills-agent", config=SCRIPTS, approver=yes()) as say:
-        told = [
-            await say("run_script", {**RUN, "relative_path": path})
-            for path in ("scripts/../../../../evil.py", "scripts/link.py")
-        ]
-    assert [result["ok"] for result in told] == [False, False]
+        told = await say("run_script", {**RUN, "relative_path": "scripts/link.py"})
+    assert (told["error"]["type"], told["error"]["details"]["problems"]) == (
+        "ToolNotAllowed", ["scripts/link.py is a link that leads out of the skill's folder"],
+    )  # fmt: skip
 
 
-async def test_a_script_has_30_seconds(speak: Speak) -> None:
+async def test_a_script_has_30_seconds(speak: Speak, work: Path) -> None:
     """5.4.2: by default; a call may say less or more."""
-    async with speak("skills-agent", start="skills-agent") as say:
-        ours = say.runtime.parts.catalog.get("run_script").spec()["args_schema"]["properties"]["timeout_seconds"]
-        theirs = say.specs()["run_script"]["args_schema"]["properties"]
-    assert (ours["default"], "timeout_seconds" in theirs) == (30.0, True)
+    skill(work, fill__py=FILL)
+    async with speak("skills-agent", start="skills-agent", config=SCRIPTS, approver=yes()) as say:
+        await say("run_script", RUN)
+        await say("run_script", {**RUN, "timeout_seconds": 45})
+        started = [event["args"] for event in say.journal() if event["kind"] == "tool.started"]
+    assert [args["timeout_seconds"] for args in started] == [30.0, 45.0]
 
 
 async def test_a_script_works_in_the_sandbox_folder_of_the_run(speak: Speak, work: Path) -> None:
@@ -460,12 +611,12 @@ async def test_a_script_sees_a_clean_environment(speak: Speak, work: Path, monke
 
 async def test_long_output_is_cut_and_kept_in_observations(speak: Speak, work: Path) -> None:
     """5.4.2: cut by size; the whole lies in observations/."""
-    told = await script(speak, work, "print('x' * 79 + '\\n', end='')\n" * 1 + "for n in range(20000): print(n)\n")
+    told = await script(speak, work, "for n in range(20000): print(n)\n")
     assert (told["ok"], len(told["stdout"]) < 108_000, told["stdout_ref"].startswith("observations/stdout_")) == (
         True, True, True,
     )  # fmt: skip
     kept = next(work.parent.glob(f"runs/*/{told['stdout_ref']}"))
-    assert kept.read_text().endswith("19999\n")
+    assert kept.read_text() == "".join(f"{number}\n" for number in range(20_000))
 
 
 async def test_arguments_are_an_array_of_bounded_texts(speak: Speak, work: Path) -> None:
@@ -519,7 +670,54 @@ async def test_large_content_is_a_reference_with_its_hash(speak: Speak, work: Pa
     assert (told["sha256"], bool(told["storage_ref"])) == (digest, True)
 
 
-AUDIT = ["tool", "risk", "ts_start", "ts_end", "params", "result", "policy", "hashes"]
+async def test_a_large_answer_lies_in_the_folder_of_the_run(speak: Speak, work: Path) -> None:
+    """6: .agent/runs/<run_id>/observations/, named by storage_ref with its sha256."""
+    text = "a line of text\n" * 20_000
+    async with serving() as server:
+        server.on("/", text.encode(), headers={"Content-Type": "text/plain"})
+        hosts = {"allowed_hosts": [f"127.0.0.1:{server.port}"], "allowed_networks": ["127.0.0.0/8"]}
+        config = {**ALL, "http": {**hosts, "spill_large": True}}
+        async with speak("skills-agent", start="skills-agent", config=config, approver=yes(), run_id="one") as say:
+            told = await say("network_request", url=server.url("/"))
+            record = say.events()[-1]
+    kept = work / ".agent/runs/one" / told["storage_ref"].removeprefix("run:")
+    digest = hashlib.sha256(kept.read_bytes()).hexdigest()
+    assert (kept.parent.name, kept.read_text(), told["sha256"]) == ("observations", text, digest)
+    assert (record["result"]["storage_ref"], record["hashes"]["storage_sha256"]) == (
+        told["storage_ref"].removeprefix("run:"), digest,
+    )  # fmt: skip
+    assert len(json.dumps(told)) < 60_000
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "grants.json", "sandbox", "observations", "artifacts"])
+async def test_a_run_lies_in_dot_agent_runs(speak: Speak, work: Path, name: str) -> None:
+    """5.4.2: .agent/runs/<run_id>/ holds what the run leaves."""
+    async with speak("skills-agent", start="skills-agent", config=ALL, approver=yes(), run_id="one") as say:
+        await say("write_file", path="a.txt", content="x")
+    assert (work / ".agent/runs/one" / name).exists()
+
+
+async def test_audit_records_can_be_read_from_events_jsonl(speak: Speak, work: Path) -> None:
+    """7: the file is all that is needed."""
+    from handrail.store.reader import events
+
+    async with speak("skills-agent", start="skills-agent", run_id="one") as say:
+        await say("list_dir", path=".")
+        told = say.events()
+    read = list(dialects.get("skills-agent").events(events(work / ".agent/runs/one")))
+    assert (len(told), json.loads(json.dumps(read))) == (1, told)
+
+
+PRINTED_AUDIT = """{
+  "tool": "run_script",
+  "risk": "medium",
+  "ts_start": "2026-02-03T12:34:56.789Z",
+  "ts_end": "2026-02-03T12:34:57.120Z",
+  "params": {"...": "..."},
+  "result": {"ok": true, "exit_code": 0, "stdout_ref": "observations/stdout_3.txt"},
+  "policy": {"approved": true, "approval_scope": "run"},
+  "hashes": {"stdout_sha256": "..."}
+}"""
 
 
 async def test_an_audit_record_has_the_printed_fields_and_a_script_is_approved_for_the_call(
@@ -533,7 +731,12 @@ async def test_an_audit_record_has_the_printed_fields_and_a_script_is_approved_f
         record = say.events()[-1]
     ref = record["result"]["stdout_ref"]
     kept = next(work.parent.glob(f"runs/*/{ref}"))
-    assert list(record) == AUDIT
+    printed = json.loads(PRINTED_AUDIT)
+    assert list(record) == list(printed)
+    assert [list(record[name]) for name in ("result", "policy", "hashes")] == [
+        list(printed[name]) for name in ("result", "policy", "hashes")
+    ]
+    assert re.fullmatch(r"observations/stdout_\d+\.txt", ref)
     assert (record["tool"], record["risk"], record["params"]) == ("run_script", "medium", RUN)
     assert record["result"] == {"ok": True, "exit_code": 0, "stdout_ref": ref}
     assert record["policy"] == {"approved": True, "approval_scope": "call"}
@@ -596,11 +799,13 @@ async def test_path_traversal_blocked(speak: Speak) -> None:
     assert await refused(speak, "read_file", {"path": "../../x"}) == "PathTraversalBlocked"
 
 
-def test_file_too_large() -> None:
-    """8: FileTooLarge."""
-    from handrail import Code
-
-    assert dialects.get("skills-agent").errors[Code.FILE_TOO_LARGE] == "FileTooLarge"
+async def test_file_too_large(speak: Speak) -> None:
+    """8: FileTooLarge: more than the limit is not taken in."""
+    async with serving() as server:
+        server.on("/", b"x" * 5000)
+        hosts = {"allowed_hosts": [f"127.0.0.1:{server.port}"], "allowed_networks": ["127.0.0.0/8"]}
+        how = {"config": {**ALL, "http": {**hosts, "max_bytes": 2048}}, "approver": yes()}
+        assert await refused(speak, "network_request", {"url": server.url("/")}, **how) == "FileTooLarge"
 
 
 async def test_timeout(speak: Speak, work: Path) -> None:

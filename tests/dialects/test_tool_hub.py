@@ -10,18 +10,20 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dialects._speaking import Speak, Voice
-from handrail import Code, SettingsFault, dialects
+from handrail import Code, Problem, SettingsFault, __version__, dialects, tool
 from handrail.dialects._dialect import encoded
 from handrail.dialects._schema import check
 from handrail.dialects.tool_hub import idempotency_key
 from handrail.settings import foreign
-from serving import Server, serving
+from handrail.testing import ScriptedApprover, ScriptedNet, lend
+from serving import Server, answer, serving
 
 FIFTEEN = [
     "core/fs.readText", "core/fs.writeText", "core/fs.listDir", "core/fs.searchText", "core/fs.sha256",
@@ -152,6 +154,38 @@ async def test_an_event_of_every_call_names_tool_arguments_and_kind(speak: Speak
     )  # fmt: skip
 
 
+async def test_an_application_brings_its_own_authorisation(speak: Speak) -> None:
+    """2.2: the hook: what must be asked for is asked of the application, with tool and arguments."""
+    approver = ScriptedApprover("once", "no")
+    config = {"tools": {"enable": ["write_file", "delete_path"]}}
+    async with speak("tool-hub", start="tool-hub", config=config, approver=approver) as say:
+        for name in ("a.txt", "b.txt"):
+            await say("core/fs.writeText", path=name, text="x")
+        told = [await say("core/fs.deletePath", path=name, confirm=True) for name in ("a.txt", "b.txt")]
+    assert [(result["ok"], (result["error"] or {}).get("kind")) for result in told] == [
+        (True, None), (False, "POLICY_DENIED"),
+    ]  # fmt: skip
+    assert [(asked.tool, asked.params["path"]) for asked in approver.asked] == [
+        ("delete_path", "a.txt"), ("delete_path", "b.txt"),
+    ]  # fmt: skip
+
+
+async def test_calls_can_be_made_side_by_side(reach: Reach) -> None:
+    """2.1: asynchronous: a slow call holds no other up."""
+    async with reach() as (say, server):
+        met = asyncio.Barrier(3)
+
+        async def together(_: Any, writer: asyncio.StreamWriter) -> None:
+            await met.wait()  # nobody is answered before all have asked
+            writer.write(answer(b"ok", 200, None, 2))
+
+        server.answers["/"] = together
+        told = await asyncio.wait_for(
+            asyncio.gather(*(say("core/http.fetchText", url=server.url(f"/?{n}")) for n in range(3))), 60
+        )
+    assert [result["result"]["text"] for result in told] == ["ok"] * 3
+
+
 @pytest.mark.parametrize(
     ("capability", "kinds"),
     [
@@ -183,6 +217,7 @@ async def test_a_call_can_be_held_to_capabilities(speak: Speak) -> None:
         fine = await say.call("core/fs.listDir", {"path": "."}, permissions=["read:fs"])
         told = await say.call("core/fs.writeText", {"path": "a", "text": "x"}, permissions=["read:fs"])
     assert (fine["ok"], told["error"]["kind"]) == (True, "POLICY_DENIED")
+    assert told["error"]["details"]["requiredCapabilities"] == ["write:fs"]
 
 
 async def test_writing_is_allowed_only_in_the_sandbox(speak: Speak, work: Path) -> None:
@@ -223,6 +258,32 @@ async def test_inner_addresses_are_not_reached_even_when_named(speak: Speak, hos
     assert told["error"]["kind"] == "HTTP_DISALLOWED_HOST"
 
 
+async def test_an_inner_address_is_reached_where_its_network_is_allowed(reach: Reach) -> None:
+    """5.1: unless explicitly allowed: host and network both named."""
+    async with reach() as (say, server):
+        server.on("/", b"ok")
+        told = await say("core/http.fetchText", url=server.url("/"))
+    async with reach(allowed_networks=[]) as (say, other):
+        refused = await say("core/http.fetchText", url=other.url("/"))
+    assert (told["result"]["text"], refused["error"]["kind"], other.asked) == ("ok", "HTTP_DISALLOWED_HOST", [])
+
+
+@pytest.mark.parametrize("name", ["core/fs.readText", "core/fs.listDir", "core/fs.searchText", "core/fs.sha256"])
+async def test_what_is_not_there_was_looked_for_in_the_sandbox(speak: Speak, work: Path, name: str) -> None:
+    """6.1: a file of the project is none of the sandbox's; the error says where it was looked for."""
+    (work / "a.txt").write_text("x")
+    args = {"root": "a.txt", "query": "x"} if name == "core/fs.searchText" else {"path": "a.txt"}
+    async with speak("tool-hub", start="tool-hub", run_id="one") as say:
+        inside = await say(name, args)
+    box = foreign.tool_hub({"sandboxRoot": f"{work.parent}/box"})
+    async with speak("tool-hub", config=box, run_id="one") as say:
+        apart = await say(name, args)
+    assert [(told["error"]["message"], told["error"]["details"]["sandbox"]) for told in (inside, apart)] == [
+        ("a.txt does not exist in the sandbox sandbox/one.", "sandbox/one"),
+        (f"a.txt does not exist in the sandbox {work.parent}/box/one.", f"{work.parent}/box/one"),
+    ]
+
+
 # ── 6.1 files: constraints ───────────────────────────────────────────────────────────────────
 
 
@@ -261,6 +322,8 @@ async def test_nothing_is_overwritten_by_default(speak: Speak, work: Path) -> No
             await say("core/fs.writeText", path="a.txt", text="two", overwrite=True),
         ]
     assert [result["error"]["details"]["code"] for result in told] == ["ALREADY_EXISTS", "APPROVAL_REQUIRED"]
+    assert told[0]["error"]["message"] == "a.txt exists already; overwrite=true replaces it where policy allows."
+    assert told[0]["error"]["details"]["next_call"]["args"] == {"path": "a.txt", "text": "two", "overwrite": True}
     assert (work / "sandbox/one/a.txt").read_text() == "one"
 
 
@@ -398,16 +461,45 @@ async def test_a_tool_has_the_printed_input_schema(speak: Speak, name: str) -> N
     async with speak("tool-hub", start="tool-hub") as say:
         schema = say.specs()[name]["args_schema"]
     schema["properties"].pop("cursor", None) if name != "core/fs.readText" else None
-    assert schema == json.loads(PRINTED[name])
+    assert json.dumps(schema) == json.dumps(json.loads(PRINTED[name]))
+
+
+async def test_a_tool_takes_and_gives_the_fields_that_are_named(speak: Speak) -> None:
+    """6.2 to 8.5: where the document prints no schema but names fields: those are needed, and those come back."""
+    async with speak("tool-hub", start="tool-hub") as say:
+        specs = say.specs()
+    told = {
+        name: (spec["args_schema"]["required"], spec["return_schema"]["required"])
+        for name, spec in specs.items()
+        if name not in PRINTED or name not in RESULTS
+    }
+    assert told == {
+        "core/fs.listDir": (["path"], ["entries"]),
+        "core/fs.searchText": (["root", "query"], ["matches"]),
+        "core/fs.sha256": (["path"], ["sha256", "bytes"]),
+        "core/fs.deletePath": (["path"], ["path", "removed"]),
+        "core/http.fetchJson": (["url"], ["json", "status"]),
+        "core/http.downloadFile": (["url", "destPath"], ["destPath", "bytes", "sha256"]),
+        "core/http.head": (["url"], ["status", "headers"]),
+        "core/util.json.select": (["json", "path"], ["value"]),
+        "core/util.text.truncate": (["text", "maxChars"], ["text"]),
+        "core/util.hash.sha256Text": (["text"], ["sha256"]),
+        "core/util.time.now": ([], ["iso", "epochMs", "timezone"]),
+        "core/util.template.render": (["template"], ["text"]),
+    }
+    same = specs["core/http.fetchText"]["args_schema"]["properties"]
+    assert {**specs["core/http.fetchJson"]["args_schema"]["properties"], "cursor": {"type": "string"}} == same
+    assert "confirm" in specs["core/fs.deletePath"]["args_schema"]["properties"]
 
 
 @pytest.mark.parametrize("name", RESULTS)
 async def test_a_tool_has_the_printed_output_schema(speak: Speak, name: str) -> None:
-    """6.2, 7.2: as printed; paged results also have a cursor."""
+    """6.2, 7.2: as printed; paged results also have a cursor, kept ones the fileRef of 9.2."""
     async with speak("tool-hub", start="tool-hub") as say:
         schema = say.specs()[name]["return_schema"]
-    schema["properties"].pop("nextCursor", None)
-    assert schema == json.loads(RESULTS[name])
+    for added in ("nextCursor", "fileRef"):
+        schema["properties"].pop(added, None)
+    assert json.dumps(schema) == json.dumps(json.loads(RESULTS[name]))
 
 
 async def written(say: Voice) -> None:
@@ -433,6 +525,17 @@ async def test_read_text_takes_a_limit_between_1_kb_and_10_mb(speak: Speak) -> N
     assert [(result["error"] or {}).get("kind") for result in told] == [
         "INPUT_SCHEMA_INVALID", "FILE_TOO_LARGE", None, "INPUT_SCHEMA_INVALID",
     ]  # fmt: skip
+
+
+async def test_read_text_takes_utf_8_and_nothing_else(speak: Speak, work: Path) -> None:
+    """6.2.1: text in UTF-8; other bytes are told and not guessed at."""
+    async with speak("tool-hub", start="tool-hub", run_id="one") as say:
+        (work / "sandbox/one/a.txt").write_bytes("größe".encode())
+        (work / "sandbox/one/b.txt").write_bytes("größe".encode("latin-1"))
+        (work / "sandbox/one/c.txt").write_bytes(bytes(range(256)))
+        told = [await say("core/fs.readText", path=f"{name}.txt") for name in "abc"]
+    assert told[0]["result"]["text"] == "größe"
+    assert [result["error"]["details"]["code"] for result in told[1:]] == ["BAD_ENCODING", "NOT_TEXT"]
 
 
 async def test_reading_is_proven_by_size_and_hash_of_the_first_lines(speak: Speak) -> None:
@@ -462,7 +565,28 @@ async def test_list_dir_gives_name_type_size_and_time(speak: Speak) -> None:
     rows = told["result"]["entries"]
     assert [(row["name"], row["type"]) for row in rows] == [("a.txt", "file"), ("sub", "directory")]
     assert [sorted(row) for row in rows] == [["mtime", "name", "size", "type"]] * 2
+    assert [datetime.fromisoformat(row["mtime"]).tzinfo for row in rows] == [UTC] * 2
     assert (args["depth"], args["limit"], args["hidden"]) == (1, 2000, False)
+
+
+async def test_list_dir_has_a_limit_of_entries(speak: Speak) -> None:
+    """6.2.3: maxEntries, 1 to 5000; what follows is asked for with the cursor."""
+    async with speak("tool-hub", start="tool-hub") as say:
+        await written(say)
+        first = await say("core/fs.listDir", path=".", maxEntries=1)
+        rest = await say("core/fs.listDir", path=".", cursor=first["result"]["nextCursor"])
+        wrong = [await say("core/fs.listDir", path=".", maxEntries=count) for count in (0, 5001)]
+        wrong += [await say("core/fs.listDir", path=".", maxDepth=count) for count in (0, 11)]
+    assert [[row["name"] for row in told["result"]["entries"]] for told in (first, rest)] == [["a.txt"], ["sub"]]
+    assert [told["error"]["kind"] for told in wrong] == ["INPUT_SCHEMA_INVALID"] * 4
+
+
+async def test_list_dir_shows_hidden_files_when_asked(speak: Speak) -> None:
+    """6.2.3: includeHidden=false by default."""
+    async with speak("tool-hub", start="tool-hub") as say:
+        await say("core/fs.writeText", path=".hidden", text="x")
+        told = [await say("core/fs.listDir", {"path": ".", **more}) for more in ({}, {"includeHidden": True})]
+    assert [[row["name"] for row in result["result"]["entries"]] for result in told] == [[], [".hidden"]]
 
 
 async def test_list_dir_goes_deeper_when_asked(speak: Speak) -> None:
@@ -471,7 +595,9 @@ async def test_list_dir_goes_deeper_when_asked(speak: Speak) -> None:
         await written(say)
         deep = await say("core/fs.listDir", path=".", recursive=True)
         less = await say("core/fs.listDir", path=".", recursive=True, maxDepth=2)
-    assert len(deep["result"]["entries"]) - len(less["result"]["entries"]) == 1
+    names = ["a.txt", "sub", "sub/b.py", "sub/deep", "sub/deep/c.bin"]
+    assert [row["name"] for row in deep["result"]["entries"]] == names
+    assert [row["name"] for row in less["result"]["entries"]] == names[:-1]
 
 
 async def test_search_text_gives_file_line_and_excerpt(speak: Speak) -> None:
@@ -484,16 +610,33 @@ async def test_search_text_gives_file_line_and_excerpt(speak: Speak) -> None:
     assert [row["file"] for row in every["result"]["matches"]] == ["a.txt", "sub/b.py"]
 
 
+async def test_search_text_looks_into_files_of_nine_kinds(speak: Speak) -> None:
+    """6.2.4: glob, by default **/*.{md,txt,log,json,ts,js,py,java,scala}."""
+    kinds = ["md", "txt", "log", "json", "ts", "js", "py", "java", "scala"]
+    async with speak("tool-hub", start="tool-hub") as say:
+        for kind in (*kinds, "bin", "html", "pyc"):
+            await say("core/fs.writeText", path=f"deep/er/a.{kind}", text="needle\n")
+        told = await say("core/fs.searchText", root=".", query="needle")
+        other = await say("core/fs.searchText", root=".", query="needle", glob="*.html")
+    assert [row["file"] for row in told["result"]["matches"]] == sorted(f"deep/er/a.{kind}" for kind in kinds)
+    assert [row["file"] for row in other["result"]["matches"]] == ["deep/er/a.html"]
+
+
 async def test_search_text_has_limits(speak: Speak) -> None:
-    """6.2.4: maxMatches and maxFiles."""
+    """6.2.4: maxMatches up to 5000 and maxFiles up to 2000."""
     async with speak("tool-hub", start="tool-hub") as say:
         await written(say)
         told = [
             await say("core/fs.searchText", root=".", query="needle", maxMatches=1),
             await say("core/fs.searchText", root=".", query="needle", maxFiles=1),
-            await say("core/fs.searchText", root=".", query="needle", maxMatches=5001),
+            await say("core/fs.searchText", root=".", query="needle", maxMatches=5000, maxFiles=2000),
         ]
-    assert [len(result["result"]["matches"]) if result["ok"] else 0 for result in told] == [1, 1, 0]
+        wrong = [
+            await say("core/fs.searchText", {"root": ".", "query": "needle", name: count})
+            for name, count in (("maxMatches", 0), ("maxMatches", 5001), ("maxFiles", 0), ("maxFiles", 2001))
+        ]
+    assert [len(result["result"]["matches"]) for result in told] == [1, 1, 2]
+    assert [result["error"]["kind"] for result in wrong] == ["INPUT_SCHEMA_INVALID"] * 4
 
 
 async def test_sha256_gives_hash_and_size(speak: Speak) -> None:
@@ -531,9 +674,14 @@ async def test_hosts_may_be_named_with_a_wildcard(speak: Speak) -> None:
 
 
 async def test_requests_have_15_seconds_by_default(speak: Speak) -> None:
-    """7.1: timeoutMs=15000."""
-    async with speak("tool-hub", start="tool-hub") as say:
-        assert say.runtime.parts.loaded.settings.http.timeout_ms == 15000
+    """7.1: timeoutMs=15000: a call that names none goes by the setting, another by its own."""
+    net = ScriptedNet({"https://example.org/": "ok"})
+    async with speak("tool-hub", start="tool-hub", config={"http": {"allowed_hosts": ["example.org"]}}) as say:
+        lend(say.runtime.kernel, Net=net)
+        await say("core/http.fetchText", url="https://example.org/")
+        await say("core/http.fetchText", url="https://example.org/", timeoutMs=2000)
+        usual = say.runtime.parts.loaded.settings.http.timeout_ms
+    assert ([asked.timeout_seconds for asked in net.asked], usual) == ([None, 2.0], 15000)
 
 
 async def test_a_slow_host_is_a_http_timeout(reach: Reach) -> None:
@@ -548,12 +696,14 @@ async def test_a_slow_host_is_a_http_timeout(reach: Reach) -> None:
     assert told["error"]["kind"] == "HTTP_TIMEOUT"
 
 
-async def test_get_is_tried_twice_more(reach: Reach) -> None:
+@pytest.mark.parametrize("name", ["core/http.fetchText", "core/http.fetchJson", "core/http.head"])
+async def test_get_is_tried_twice_more(reach: Reach, name: str) -> None:
     """7.1: two retries of GET and HEAD."""
     async with reach() as (say, server):
         server.on("/", b"", status=503)
-        told = await say("core/http.fetchText", url=server.url("/"))
-    assert (told["error"]["kind"], len(server.asked)) == ("UPSTREAM_ERROR", 3)
+        told = await say(name, url=server.url("/"))
+    method = "HEAD" if name == "core/http.head" else "GET"
+    assert (told["error"]["kind"], [asked.method for asked in server.asked]) == ("UPSTREAM_ERROR", [method] * 3)
 
 
 async def test_post_is_not_tried_again(reach: Reach) -> None:
@@ -562,6 +712,19 @@ async def test_post_is_not_tried_again(reach: Reach) -> None:
         server.on("/", b"", status=503)
         await say("core/http.fetchText", url=server.url("/"), method="POST", body="x")
     assert len(server.asked) == 1
+
+
+async def test_post_with_a_key_is_tried_again_where_policy_lets_it(reach: Reach) -> None:
+    """7.1: idempotencyKey, and a setting; either alone is not enough. Every attempt carries the same key."""
+    counts, keys = [], set()
+    for key, leave in (("k1", False), (None, True), ("k1", True)):
+        async with reach([{"effect": "allow", "touch": "net.connect"}], retry_post=leave) as (say, server):
+            server.on("/", b"", status=503)
+            intent = {"tool": "core/http.fetchText", "args": {"url": server.url("/"), "method": "POST", "body": "x"}}
+            await say.handle({**intent, "idempotencyKey": key} if key else intent)
+        counts.append(len(server.asked))
+        keys |= {asked.headers.get("idempotency-key") for asked in server.asked if leave and key}
+    assert (counts, len(keys), None in keys) == ([1, 1, 3], 1, False)
 
 
 async def test_a_response_over_the_limit_is_too_large(reach: Reach) -> None:
@@ -588,6 +751,36 @@ async def test_post_needs_explicit_leave(reach: Reach) -> None:
         server.on("/", b"ok")
         told = await say("core/http.fetchText", url=server.url("/"), method="POST", body="x")
     assert (told["error"]["details"]["code"], len(server.asked)) == ("APPROVAL_REQUIRED", 0)
+
+
+async def test_post_sends_body_and_headers(reach: Reach) -> None:
+    """7.2.1: method, headers and body go out as they were given, once policy allows it."""
+    async with reach([{"effect": "allow", "touch": "net.connect"}]) as (say, server):
+        server.on("/", b"ok")
+        args = {"url": server.url("/"), "method": "POST", "headers": {"X-Step": "7"}, "body": "größe"}
+        told = await say("core/http.fetchText", args)
+    (asked,) = server.asked
+    assert (told["result"]["text"], asked.method, asked.headers["x-step"], asked.body.decode()) == (
+        "ok", "POST", "7", "größe",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "more", [{"method": "PUT"}, {"timeoutMs": 999}, {"timeoutMs": 60001}, {"maxBytes": 1023}, {"maxBytes": 10485761}]
+)
+async def test_fetch_text_keeps_to_its_limits(speak: Speak, more: dict[str, Any]) -> None:
+    """7.2.1: GET or POST, 1 to 60 seconds, 1 KB to 10 MB."""
+    async with speak("tool-hub", start="tool-hub") as say:
+        told = await say("core/http.fetchText", {"url": "https://example.org/", **more})
+    assert told["error"]["kind"] == "INPUT_SCHEMA_INVALID"
+
+
+async def test_json_may_come_as_another_content_type(reach: Reach) -> None:
+    """7.2.2: tolerated: what can be parsed is JSON."""
+    async with reach() as (say, server):
+        server.on("/", b"[1, 2]", headers={"Content-Type": "text/plain"})
+        told = await say("core/http.fetchJson", url=server.url("/"))
+    assert told["result"] == {"json": [1, 2], "status": 200}
 
 
 async def test_fetch_json_gives_json_and_status(reach: Reach) -> None:
@@ -629,13 +822,37 @@ async def test_a_download_stays_in_the_sandbox_and_overwrites_nothing(reach: Rea
     assert [result["error"]["kind"] for result in told] == ["PATH_OUTSIDE_SANDBOX", "POLICY_DENIED"]
 
 
+async def test_a_download_over_the_limit_leaves_no_file(reach: Reach) -> None:
+    """7.2.3: maxBytes, 1 KB to 100 MB, and maxDownloadBytes of the settings."""
+    async with reach(max_download_bytes=3000) as (say, server):
+        server.on("/f", b"x" * 4000)
+        told = [
+            await say("core/http.downloadFile", {"url": server.url("/f"), "destPath": "f.bin", **more})
+            for more in ({"maxBytes": 2048}, {}, {"maxBytes": 1023}, {"maxBytes": 104857601}, {"timeoutMs": 120001})
+        ]
+        left = await say("core/fs.listDir", path=".")
+    assert [result["error"]["kind"] for result in told] == ["HTTP_TOO_LARGE"] * 2 + ["INPUT_SCHEMA_INVALID"] * 3
+    assert left["result"]["entries"] == []
+
+
+async def test_a_download_overwrites_where_it_is_allowed(reach: Reach) -> None:
+    """7.2.3: overwrite=true, with policy's leave."""
+    async with reach([{"effect": "allow", "touch": "fs.write"}]) as (say, server):
+        server.on("/f", b"content")
+        await say("core/fs.writeText", path="f.bin", text="here")
+        told = await say("core/http.downloadFile", url=server.url("/f"), destPath="f.bin", overwrite=True)
+        back = await say("core/fs.readText", path="f.bin")
+    assert (told["result"]["sha256"], back["result"]["text"]) == (sha("content"), "content")
+
+
 async def test_head_gives_status_and_headers(reach: Reach) -> None:
     """7.2.4: core/http.head, to judge before fetching."""
     async with reach() as (say, server):
         server.on("/", b"12345", headers={"ETag": '"1"'})
         told = await say("core/http.head", url=server.url("/"))
-    assert (told["result"]["status"], told["result"]["headers"]["etag"], sorted(told["result"])) == (
-        200, '"1"', ["headers", "status"],
+    headers = told["result"]["headers"]
+    assert (told["result"]["status"], headers["etag"], headers["content-length"], sorted(told["result"])) == (
+        200, '"1"', "5", ["headers", "status"],
     )  # fmt: skip
 
 
@@ -667,16 +884,36 @@ async def test_truncate_cuts_and_marks(speak: Speak) -> None:
     async with speak("tool-hub", start="tool-hub") as say:
         told = await say("core/util.text.truncate", text="word " * 100, maxChars=60)
     text = told["result"]["text"]
-    assert (len(text) <= 60, text.startswith("word"), text != ("word " * 100)[:60]) == (True, True, True)
+    assert text == ("word " * 12)[:59] + "…"
 
 
 async def test_now_gives_iso_epoch_and_zone(speak: Speak) -> None:
     """8.4: core/util.time.now."""
     async with speak("tool-hub", start="tool-hub") as say:
         told = (await say("core/util.time.now"))["result"]
-    assert (sorted(told), told["timezone"], told["epochMs"] > 1_700_000_000_000) == (
-        ["epochMs", "iso", "timezone"], "UTC", True,
-    )  # fmt: skip
+    assert (sorted(told), told["timezone"]) == (["epochMs", "iso", "timezone"], "UTC")
+    assert round(datetime.fromisoformat(told["iso"]).timestamp() * 1000) == told["epochMs"] > 1_700_000_000_000
+
+
+LONG: dict[str, dict[str, Any]] = {
+    "core/util.json.select": {"json": {"rows": [f"row {n}" for n in range(20_000)]}, "path": "rows"},
+    "core/util.text.truncate": {"text": "a line of text\n" * 30_000, "maxChars": 400_000},
+    "core/util.template.render": {"template": "{{#rows}}row {{.}}\n{{/rows}}", "data": {"rows": list(range(20_000))}},
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+async def test_a_utility_shows_so_much_and_names_the_file_of_the_rest(speak: Speak, name: str) -> None:
+    """8: output has a limit; over it a beginning, where the whole is, and that fs.writeText is for long texts."""
+    async with speak("tool-hub", start="tool-hub") as say:
+        told = await say(name, LONG[name])
+        ref = told["result"]["fileRef"]
+        back = await say("core/fs.readText", path=ref)
+    shown = next(value for key, value in told["result"].items() if key != "fileRef")
+    assert (len(json.dumps(told)) < 80_000, shown.count("\n") <= 2001) == (True, True)
+    assert f"the whole is {ref}; keep long texts in files with core/fs.writeText]" in shown
+    assert (back["ok"], back["result"]["bytes"] > 150_000) == (True, True)
+    check(HUB.words[name].result or {}, told["result"], repair=False)
 
 
 async def test_utilities_need_no_capability(speak: Speak) -> None:
@@ -689,12 +926,24 @@ async def test_utilities_need_no_capability(speak: Speak) -> None:
 # ── 9 defaults, 10 evidence ──────────────────────────────────────────────────────────────────
 
 
-async def test_defaults_are_filled_in_by_the_runtime(speak: Speak) -> None:
-    """9.1: overwrite=false, mkdirp=true, maxBytes; none of them asked from the model."""
-    async with speak("tool-hub", start="tool-hub") as say:
+async def test_defaults_are_filled_in_by_the_runtime(reach: Reach) -> None:
+    """9.1: overwrite=false, mkdirp=true, timeoutMs, maxBytes, maxRetries; none of them asked from the model."""
+    async with reach(timeout_ms=1000, max_bytes=2048, max_retries=1) as (say, server):
+
+        async def slow(*_: Any) -> Any:
+            await asyncio.sleep(60)
+
+        server.answers["/slow"] = slow
+        server.on("/large", b"x" * 2049)
+        server.on("/broken", b"", status=503)
+        told = [await say("core/http.fetchText", url=server.url(f"/{name}")) for name in ("slow", "large", "broken")]
         await say("core/fs.writeText", path="a/b.txt", text="x")
-        args = next(event["args"] for event in say.journal() if event["kind"] == "tool.started")
+        started = [event for event in say.journal() if event["kind"] == "tool.started"]
+    args = started[-1]["args"]
     assert (args["mode"], args["mkdirs"], args["expected_sha256"]) == ("create", True, None)
+    assert [result["error"]["kind"] for result in told] == ["HTTP_TIMEOUT", "HTTP_TOO_LARGE", "UPSTREAM_ERROR"]
+    assert server.paths() == ["/slow", "/large", "/broken", "/broken"]
+    assert [set(event["asked"]["args"]) for event in started] == [{"url"}] * 3 + [{"path", "text"}]
 
 
 def test_an_idempotency_key_is_made_from_the_step() -> None:
@@ -724,6 +973,18 @@ async def test_a_long_text_is_cut_with_a_hint(reach: Reach) -> None:
     assert (len(told["result"]["text"]) < 60_000, "[truncated; " in told["result"]["text"]) == (True, True)
     assert more["error"] is None, more
     assert more["result"]["text"].startswith("a line of text\n")
+
+
+async def test_a_large_response_is_written_to_a_file_when_settings_say_so(reach: Reach) -> None:
+    """9.2: plan B: enableAutoWriteLargeResponses keeps the whole, and the result names it as fileRef."""
+    text = "a line of text\n" * 20_000
+    async with reach(spill_large=True) as (say, server):
+        server.on("/", text.encode(), headers={"Content-Type": "text/plain"})
+        told = await say("core/http.fetchText", url=server.url("/"))
+        ref = told["result"]["fileRef"]
+        back = await say("core/fs.sha256", path=ref)
+    assert (len(told["result"]["text"]) < 60_000, f"the whole is {ref}]" in told["result"]["text"]) == (True, True)
+    assert back["result"] == {"sha256": sha(text), "bytes": len(text)}
 
 
 async def test_a_large_file_gives_an_excerpt_a_hash_and_a_pointer(speak: Speak) -> None:
@@ -806,6 +1067,20 @@ def test_a_code_has_the_kind_of_the_document(code: Code, kind: str) -> None:
     assert HUB.errors[code] == kind
 
 
+async def test_a_result_that_does_not_fit_is_an_output_error(speak: Speak) -> None:
+    """11: OUTPUT_SCHEMA_INVALID: what a tool gives is checked, and never passed on where it does not fit."""
+
+    @tool(risk="low", pure=True)
+    async def liar() -> int:
+        """Promise a number."""
+        return "no number"  # type: ignore[return-value]
+
+    async with speak("tool-hub", start="tool-hub", tools=[liar]) as say:
+        outcome = await say.runtime.call("liar", {}, dialect="native")
+    told = outcome.to("tool-hub")
+    assert (told["ok"], told["error"]["kind"], told["result"]) == (False, "OUTPUT_SCHEMA_INVALID", None)
+
+
 def test_a_timeout_of_http_has_its_own_kind() -> None:
     """11: HTTP_TIMEOUT for http tools; another tool's timeout is UPSTREAM_ERROR."""
     from handrail.dialects.tool_hub import error_kind
@@ -832,6 +1107,7 @@ async def test_an_error_says_what_would_mend_it(speak: Speak) -> None:
     assert "api.github.com" in host["error"]["message"]
     assert (size["error"]["details"]["max_bytes"], size["error"]["details"]["bytes"]) == (1024, 2000)
     assert 'tools.enable = ["delete_path"]' in denied["error"]["message"]
+    assert denied["error"]["details"]["requiredCapabilities"] == ["danger:destructive", "write:fs"]
 
 
 async def test_a_tool_result_has_one_form(speak: Speak) -> None:
@@ -878,7 +1154,7 @@ def test_a_key_of_core_tools_config_is_a_setting(name: str, section: str, key: s
 
 
 def test_defaults_are_those_of_the_document() -> None:
-    """12: 5 MB, 5 MB, 100 MB, 15000 ms, large responses not written."""
+    """12: 5 MB, 5 MB, 100 MB, 15000 ms, tool-hub/<ver>, large responses not written."""
     told = foreign.tool_hub({"sandboxRoot": "/box"})
     assert (told["limits"]["max_read_bytes"], told["http"]["max_bytes"], told["http"]["max_download_bytes"]) == (
         5 * MIB, 5 * MIB, 100 * MIB,
@@ -888,6 +1164,36 @@ def test_defaults_are_those_of_the_document() -> None:
         False,
         [],
     )
+
+
+async def test_requests_name_the_hub_and_its_version(reach: Reach) -> None:
+    """12: httpUserAgent, tool-hub/<ver>; CoreToolsConfig may say another."""
+    seen = []
+    for more in ({}, {"user_agent": "hub-test"}):
+        async with reach(**more) as (say, server):
+            server.on("/", b"ok")
+            await say("core/http.fetchText", url=server.url("/"))
+        seen += [asked.headers["user-agent"] for asked in server.asked]
+    assert seen == [f"tool-hub/{__version__}", f"hub-test/{__version__}"]
+
+
+async def test_blocked_networks_are_not_reached(reach: Reach) -> None:
+    """12: blockedCidrs beat what is allowed."""
+    async with reach(blocked_networks=["127.0.0.0/8"]) as (say, server):
+        told = await say("core/http.fetchText", url=server.url("/"))
+    assert (told["error"]["kind"], server.asked) == ("HTTP_DISALLOWED_HOST", [])
+
+
+@pytest.mark.parametrize("blocked", [[], ["203.0.113.0/24"]])
+async def test_private_networks_are_blocked_whatever_is_configured(
+    speak: Speak, work: Path, blocked: list[str]
+) -> None:
+    """12: blockedCidrs, default private ranges: a list of one's own adds to them."""
+    hosts = ["127.0.0.1", "10.0.0.1", "203.0.113.9"]
+    config = foreign.tool_hub({"sandboxRoot": f"{work}/box", "allowedHosts": hosts, "blockedCidrs": blocked})
+    async with speak("tool-hub", config=config) as say:
+        told = [await say("core/http.head", url=f"http://{host}/") for host in hosts[: 2 + len(blocked)]]
+    assert [result["error"]["kind"] for result in told] == ["HTTP_DISALLOWED_HOST"] * (2 + len(blocked))
 
 
 def test_an_unknown_key_is_refused_with_the_nearest() -> None:
@@ -920,9 +1226,32 @@ async def test_long_text_can_be_fetched_cut_and_written(reach: Reach) -> None:
     assert told["result"]["bytes"] <= 110
 
 
-def test_results_fit_their_own_schemas() -> None:
-    """9: the schema of a result is checked as that of arguments is: what does not fit is refused."""
-    from handrail import Problem
-
+async def test_results_fit_their_own_schemas(reach: Reach) -> None:
+    """9: what each of the fifteen gives fits its own output schema; what does not fit is refused."""
+    async with reach() as (say, server):
+        server.on("/", b'{"a": 1}', headers={"Content-Type": "application/json"})
+        url = server.url("/")
+        calls: dict[str, dict[str, Any]] = {
+            "core/fs.writeText": {"path": "a.txt", "text": "x"},
+            "core/fs.readText": {"path": "a.txt"},
+            "core/fs.listDir": {"path": "."},
+            "core/fs.searchText": {"root": ".", "query": "x"},
+            "core/fs.sha256": {"path": "a.txt"},
+            "core/http.fetchText": {"url": url},
+            "core/http.fetchJson": {"url": url},
+            "core/http.downloadFile": {"url": url, "destPath": "b.json"},
+            "core/http.head": {"url": url},
+            "core/util.json.select": {"json": {"a": 1}, "path": "a"},
+            "core/util.text.truncate": {"text": "x", "maxChars": 9},
+            "core/util.hash.sha256Text": {"text": "x"},
+            "core/util.time.now": {},
+            "core/util.template.render": {"template": "{{a}}", "data": {"a": 1}},
+        }
+        specs = say.specs()
+        for name, args in calls.items():
+            told = await say(name, args)
+            assert told["ok"], told
+            check(specs[name]["return_schema"], told["result"], repair=False)
+    assert set(FIFTEEN) - set(calls) == {"core/fs.deletePath"}
     with pytest.raises(Problem, match="it is required"):
         check(HUB.words["core/fs.readText"].result or {}, {"path": "a"}, repair=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -99,6 +100,69 @@ def test_a_note_that_somebody_is_at_or_of_another_workspace_is_left_alone(
     assert (found.run_id, found.call_id, list(found.steps)) == ("run", "call", list(note.steps))
     found.remove()
     assert list((tmp_path / "notes").iterdir()) == []
+
+
+def test_whoever_opens_another_workspace_does_not_even_take_hold_of_a_note(
+    work: Path, tmp_path: Path, access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Held for a moment by others, it would be passed over by the one who should put things back."""
+    for name in ("one", "two"):
+        (work / name).write_text("before\n")
+    noted(access, tmp_path / "notes").let_go()
+    taken: list[int] = []
+    monkeypatch.setattr("fcntl.flock", lambda _, how: taken.append(how))
+    assert (list(abandoned(tmp_path / "notes", {"/elsewhere"})), taken) == ([], [])
+    [note] = abandoned(tmp_path / "notes", {str(work)})
+    note.let_go()
+    assert len(taken) == 1
+
+
+def test_what_is_put_back_has_its_extended_attributes_again(work: Path, tmp_path: Path, access: Access) -> None:
+    """Of files and folders that were removed, and of files that were replaced."""
+    (work / "folder").mkdir()
+    for name in ("removed", "replaced"):
+        (work / name).write_text("before\n")
+    try:
+        for name in ("folder", "removed", "replaced"):
+            os.setxattr(work / name, "user.origin", f"the {name}\0\xff".encode())
+    except OSError as error:
+        pytest.skip(f"this file system has no extended attributes ({error.strerror})")
+    root = access.roots.home
+    changes = [
+        Made(root, "removed", "delete", b"before\n"),
+        Made(root, "replaced", "replace", b"before\n", b"after\n", 0o644),
+        Made(root, "folder", "rmdir"),
+    ]
+    Note.write(tmp_path / "notes", "run", "call", steps_of(access, changes)).let_go()
+    (work / "removed").unlink()
+    (work / "folder").rmdir()
+    (work / "replaced").write_text("after\n")
+    [note] = abandoned(tmp_path / "notes", {str(work)})
+    left = note.roll_back(lambda _: None)
+    note.remove()
+    found = {name: os.getxattr(work / name, "user.origin").decode() for name in ("folder", "removed", "replaced")}
+    assert (left, found) == ([], {name: f"the {name}\0\xff" for name in found})
+
+
+def test_a_note_also_about_the_killed_runs_own_folders_is_taken_by_a_run_of_the_same_workspace(
+    work: Path, tmp_path: Path
+) -> None:
+    """Nobody else ever opens those; what was changed in them goes back with the rest."""
+    (tmp_path / "deliverables").mkdir()
+    roots = Root("workspace", str(work), writable=True), Root("run:deliverables", str(tmp_path / "deliverables"), True)
+    handles = Roots([*roots])
+    for root in roots:
+        Path(root.path, "one").write_text("before\n")
+    changes = [Made(root, "one", "replace", b"before\n", b"after\n", 0o644) for root in roots]
+    Note.write(tmp_path / "notes", "run", "call", steps_of(Access(handles, choose("auto"), None), changes)).let_go()
+    handles.close()
+    for root in roots:
+        Path(root.path, "one").write_text("after\n")
+    assert list(abandoned(tmp_path / "notes", {"/elsewhere"})) == []
+    [note] = abandoned(tmp_path / "notes", {str(work)})
+    left = note.roll_back(lambda _: None)
+    note.remove()
+    assert (left, [Path(root.path, "one").read_text() for root in roots]) == ([], ["before\n"] * 2)
 
 
 def test_a_torn_note_is_no_note(work: Path, tmp_path: Path) -> None:

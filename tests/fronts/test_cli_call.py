@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,38 @@ def test_a_failure_offers_the_command_that_works(cli: Cli) -> None:
     assert cli(*offered.split()).out == "one\ntwo\nthree\n"
 
 
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (("red_file", "path=a.txt"), "try: handrail tools show read_file"),
+        (("zzzzzzzz",), "try: handrail tools list"),
+        (("hash_file", "path=a.tx"), "try: handrail call hash_file path=a.txt"),
+        (("read_file", "path=a.tx"), "try: handrail call read_file path=a.txt"),
+    ],
+)
+def test_what_is_not_there_is_answered_with_a_command_that_works(cli: Cli, argv: tuple[str, ...], says: str) -> None:
+    """The nearest name where there is one, else the list of all."""
+    ended = cli("call", *argv)
+    assert (ended.code, says in ended.err) == (1, True)
+    assert cli(*says.removeprefix("try: handrail ").split()).code == 0
+
+
+def test_a_job_that_is_looked_for_in_another_command_is_not_promised(cli: Cli) -> None:
+    """It ended with the command that started it; listing jobs would show none either."""
+    ended = cli("call", "--enable", "exec", "job_read", "job=1")
+    assert (ended.code, "ends with the command that started it" in ended.err, "try:" in ended.err) == (1, True, False)
+
+
+def test_a_skill_that_is_not_there_is_said_to_be_none(cli: Cli) -> None:
+    """With near names, before the denial by a list of tools that it does not have."""
+    skill = cli.work / ".agents" / "skills" / "notes"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: notes\ndescription: Takes notes.\n---\nWrite.\n")
+    ended = cli("call", "--skill", "nots", "read_file", "path=a.txt")
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err.startswith("warning: There is no skill 'nots'. Did you mean")
+
+
 def test_live_shows_start_and_end_on_stderr(cli: Cli) -> None:
     """stdout stays the data."""
     ended = cli("call", "--live", "read_file", "path=a.txt")
@@ -255,7 +288,9 @@ def test_a_command_that_is_asked_to_wait_goes_on_when_it_is_granted(cli: Cli, ho
     assert (call.returncode, (cli.work / "a.txt").read_text()) == (0, "new")
 
 
-def waiting(cli: Cli, how: str = "setting") -> tuple[subprocess.Popen[str], str]:
+def waiting(
+    cli: Cli, how: str = "setting", before: Callable[[], object] | None = None
+) -> tuple[subprocess.Popen[str], str]:
     """A call that waits for an answer from elsewhere, and the approval's id."""
     cli("call", "--run", "r", "read_file", "path=a.txt")
     call = subprocess.Popen(
@@ -266,6 +301,7 @@ def waiting(cli: Cli, how: str = "setting") -> tuple[subprocess.Popen[str], str]
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=before,
     )
     assert call.stderr is not None
     line = call.stderr.readline()
@@ -280,6 +316,16 @@ def test_a_waiting_call_says_so_and_goes_on_when_it_is_granted(cli: Cli) -> None
     out, err = call.communicate(timeout=60)
     assert (call.returncode, err, (cli.work / "a.txt").read_text()) == (0, "", "new")
     assert "a.txt" in out
+
+
+def test_in_the_background_only_a_request_to_terminate_ends_a_call(cli: Cli) -> None:
+    """A shell lets interrupts be ignored there, as does nohup; it is on record all the same."""
+    call, _ = waiting(cli, before=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    call.send_signal(signal.SIGINT)
+    call.send_signal(signal.SIGTERM)
+    out, err = call.communicate(timeout=60)
+    assert (call.returncode, out, err) == (130, "", "\ninterrupted\n")
+    assert "CANCELLED" in cli("runs", "show", "r", "--json").out
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])

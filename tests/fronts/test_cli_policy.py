@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 from fronts.conftest import Cli
@@ -50,6 +51,18 @@ def test_explain_has_the_exit_code_of_the_call(cli: Cli) -> None:
         )
     ]
     assert codes == [0, 3, 4, 2, 2]
+
+
+def test_explain_says_what_fails_before_anybody_is_asked(cli: Cli) -> None:
+    """A file that exists is asked for only once the call says that it means to replace it, and knows what."""
+    plain = cli("policy", "explain", "write_file", "path=a.txt", "content=x")
+    assert (plain.code, "defaults.overwrite: a.txt exists and would be replaced" in plain.out) == (4, True)
+    assert "as it is, it fails before anybody is asked: ALREADY_EXISTS: a.txt exists already." in plain.out
+    told = json.loads(cli("policy", "explain", "write_file", "path=a.txt", "content=x", "--json").out)
+    assert told["fails_first"]["code"] == "ALREADY_EXISTS"
+    sha256 = hashlib.sha256((cli.work / "a.txt").read_bytes()).hexdigest()
+    meant = ("write_file", "path=a.txt", "content=x", "mode=overwrite", f"expected_sha256={sha256}")
+    assert json.loads(cli("policy", "explain", *meant, "--json").out)["fails_first"] is None
 
 
 def test_explain_tells_the_smallest_change_and_it_works(cli: Cli) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from pathlib import Path
 
@@ -24,12 +25,16 @@ def test_list_shows_runs_newest_first(edited: Cli) -> None:
     """As a table and as JSON."""
     edited("call", "--run", "s", "read_file", "path=a.txt")
     assert [line.split()[0] for line in edited("runs", "list").out.splitlines()] == ["run", "s", "r"]
-    assert [item["run_id"] for item in json.loads(edited("runs", "list", "--json").out)] == ["s", "r"]
+    listed = json.loads(edited("runs", "list", "--json").out)
+    did = [(item["run_id"], item["calls"], item["tools"], item["changed"]) for item in listed]
+    assert did == [("s", 1, {"read_file": 1}, []), ("r", 2, {"read_file": 1, "edit_file": 1}, ["a.txt"])]
 
 
 def test_without_runs_that_is_said(cli: Cli) -> None:
-    """On stderr; there is no data."""
-    assert cli("runs", "list")[:2] == (0, "")
+    """On stderr, with the folder that was looked into; there is no data."""
+    listed = cli("runs", "list")
+    assert listed[:2] == (0, "")
+    assert str(Path(cli.env["XDG_STATE_HOME"], "handrail", "runs")) in listed.err
     ended = cli("runs", "show")
     assert (ended.code, "There is no run in this workspace yet" in ended.err) == (2, True)
 
@@ -78,6 +83,7 @@ def test_a_beginning_names_a_run_unless_several_have_it(edited: Cli) -> None:
         True,
     )
     assert (unknown.code, "There is no run 'nope'" in unknown.err) == (2, True)
+    assert "Did you mean run-one" in edited("runs", "show", "rum-one").err
     assert edited("runs", "show", "../..").code == 2
 
 
@@ -96,9 +102,20 @@ def test_a_kept_head_finds_a_cut_end(edited: Cli) -> None:
     assert edited("runs", "verify", "r", "--keep", "head.json").code == 0
     journal = Path(edited.env["XDG_STATE_HOME"], "handrail", "runs", "r", "events.jsonl")
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-2]))
+    journal.with_name("checkpoint.json").unlink()
     assert edited("runs", "verify", "r").code == 0
     cut = edited("runs", "verify", "r", "--against", "head.json")
     assert (cut.code, "lines were cut off" in cut.out) == (1, True)
+
+
+def test_a_checkpoint_finds_a_cut_end(edited: Cli) -> None:
+    """It knows of more events than the file has: that is loss, though every line fits."""
+    journal = Path(edited.env["XDG_STATE_HOME"], "handrail", "runs", "r", "events.jsonl")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-2]))
+    cut = edited("runs", "verify", "r")
+    lost = f"the checkpoint knows {len(lines)} events, but the journal ends after {len(lines) - 2}: events were lost"
+    assert (cut.code, lost in cut.out) == (1, True)
 
 
 def test_undo_puts_back_what_a_run_changed(edited: Cli, tmp_path: Path) -> None:
@@ -107,7 +124,55 @@ def test_undo_puts_back_what_a_run_changed(edited: Cli, tmp_path: Path) -> None:
     undone = edited("runs", "undo", "r", cwd=tmp_path)
     assert (undone.code, (edited.work / "a.txt").read_text()) == (0, "one\ntwo\nthree\n")
     again = edited("runs", "undo", "r")
-    assert (again.code, "left no change to take back" in again.err) == (2, True)
+    assert (again.code, "all that run r changed is taken back already" in again.err) == (2, True)
+
+
+def test_undo_alone_takes_back_the_last_call_that_changed_something(edited: Cli) -> None:
+    """Later reads, also in other runs, are no dead end; one call at a time, until nothing is left."""
+    edited("call", "--run", "s", "write_file", "path=b.txt", "content=1")
+    edited("call", "--run", "s", "write_file", "path=c.txt", "content=1")
+    edited("call", "--run", "s", "read_file", "path=b.txt")
+    edited("call", "--run", "t", "read_file", "path=b.txt")
+    first = edited("runs", "undo")
+    assert (first.code, sorted(path.name for path in edited.work.iterdir())) == (0, [".env", "a.txt", "b.txt"])
+    assert "Run s changed something that is not taken back; the last one is write_file of b.txt." in first.err
+    assert edited("runs", "undo").code == 0
+    assert sorted(path.name for path in edited.work.iterdir()) == [".env", "a.txt"]
+    assert edited("runs", "undo").code == 0
+    assert (edited.work / "a.txt").read_text() == "one\ntwo\nthree\n"
+    nothing = edited("runs", "undo")
+    assert (nothing.code, "There is nothing to take back" in nothing.err) == (2, True)
+    assert str(Path(edited.env["XDG_STATE_HOME"], "handrail", "runs")) in nothing.err
+
+
+def test_what_was_taken_back_by_another_run_is_not_offered_again(edited: Cli) -> None:
+    """A run that is open elsewhere is undone in a new one, which keeps that on record."""
+    with Path(edited.env["XDG_STATE_HOME"], "handrail", "runs", "r", "lock").open() as holds:
+        fcntl.flock(holds, fcntl.LOCK_EX)
+        assert edited("runs", "undo").code == 0
+    again = edited("runs", "undo")
+    assert (again.code, "There is nothing to take back" in again.err) == (2, True)
+
+
+def test_a_refused_undo_says_what_can_be_taken_back_and_how(edited: Cli) -> None:
+    """Of a run that only read, and of a call that only read."""
+    edited("call", "--run", "s", "read_file", "path=a.txt")
+    read = json.loads(edited("runs", "show", "r", "--json").out)["calls"][0]["call_id"]
+    edit = json.loads(edited("runs", "show", "r", "--json").out)["calls"][1]["call_id"]
+    of_run, of_call = edited("runs", "undo", "s"), edited("runs", "undo", "--call", read)
+    assert (of_run.code, "run s changed nothing (read_file)" in of_run.err) == (2, True)
+    assert "`handrail runs undo` alone takes back the last change in this workspace" in of_run.err
+    assert (of_call.code, f"call {read} changed nothing (read_file)" in of_call.err) == (2, True)
+    assert f"`handrail runs undo r` can take back: --call {edit[-12:]} (edit_file: a.txt)" in of_call.err
+
+
+def test_a_call_is_found_without_the_name_of_its_run(edited: Cli) -> None:
+    """By its id or the end of it."""
+    call = json.loads(edited("runs", "show", "r", "--json").out)["calls"][1]["call_id"]
+    edited("call", "--run", "s", "read_file", "path=a.txt")
+    assert edited("runs", "undo", "--call", call[-12:]).code == 0
+    unknown = edited("runs", "undo", "--call", "nothing")
+    assert (unknown.code, "has a call 'nothing'" in unknown.err) == (2, True)
 
 
 def test_undo_of_one_call_by_the_end_of_its_id(edited: Cli) -> None:
@@ -128,6 +193,7 @@ def test_undo_shows_the_difference_where_a_file_has_changed_since(edited: Cli) -
     assert "expected_sha256: " in refused.err
     assert "actual_sha256: " in refused.err
     assert "-two\n+mine ***REDACTED***" in refused.err
+    assert "by hand: what stood there before the call is kept in " in refused.err
     assert (edited.work / "a.txt").read_text() == f"one\nmine {secret}\nthree\n"
 
 

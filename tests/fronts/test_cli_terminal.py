@@ -30,7 +30,7 @@ def test_watch_answers_a_call_that_waits_elsewhere(cli: Cli) -> None:
         terminal.wait_for("Waiting for approval requests")
         asked = cli("call", "--headless", "--json", *DELETE)
         request = json.loads(asked.out)["error"]["details"]["approval"]["id"]
-        terminal.wait_for("Answer (once, no, advice):")
+        terminal.wait_for("Answer (once, no, advice, later):")
         assert request in terminal.shown
         terminal.type("once\n")
         terminal.wait_for(f"{request}: granted")
@@ -39,6 +39,49 @@ def test_watch_answers_a_call_that_waits_elsewhere(cli: Cli) -> None:
     assert "Traceback" not in terminal.shown
     assert cli("call", "--approval", request).code == 0
     assert not (cli.work / "a.txt").exists()
+
+
+@pytest.mark.parametrize("keys", ["later\n", "l\n", "\x03", "\x04"])
+def test_what_a_watching_person_does_not_answer_stays_pending(cli: Cli, keys: str) -> None:
+    """Skipping one, Ctrl-C and the end of the input deny nothing; the last two end the watch, too."""
+    asked = cli("call", "--headless", "--json", *DELETE)
+    request = json.loads(asked.out)["error"]["details"]["approval"]["id"]
+    with at_terminal(["approvals", "watch"], cli.work, cli.env) as terminal:
+        terminal.wait_for("Answer (once, no, advice, later):")
+        terminal.type(keys)
+        terminal.wait_for(f"{request}: pending")
+        if keys.endswith("\n"):
+            terminal.type("\x03")
+        assert terminal.end() == 130
+    assert json.loads(cli("approvals", "show", request, "--json").out)["state"] == "pending"
+
+
+def test_a_no_to_the_pages_of_a_watched_request_is_a_refusal(cli: Cli) -> None:
+    """Only leaving is none."""
+    asked = cli("call", "--headless", "--json", *DELETE)
+    request = json.loads(asked.out)["error"]["details"]["approval"]["id"]
+    with at_terminal(["approvals", "watch"], cli.work, cli.env, rows=10) as terminal:
+        terminal.wait_for("n: no --")
+        terminal.type("n\n")
+        terminal.wait_for(f"{request}: denied")
+
+
+def test_runs_fit_into_80_columns_with_what_they_did(cli: Cli) -> None:
+    """Front end, calls, asked and denied, state, tools, the file that was changed last."""
+    for path in ("new", "newer"):
+        assert cli("call", "--run", "busy", "write_file", f"path={path}", "content=x").code == 0
+    cli("call", "--run", "busy", "--headless", *DELETE)
+    cli("call", "--run", "busy", "read_file", "path=.env")
+    with at_terminal(["runs", "list"], cli.work, {**cli.env, "NO_COLOR": "1"}) as terminal:
+        assert terminal.end() == 0
+    head, line = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown).splitlines()
+    assert max(len(head), len(line)) <= 80
+    assert head.split() == ["run", "started", "front", "calls", "ask/deny", "state", "tools", "changed"]
+    name, day, time, *did = line.split()
+    assert (name, len(day), len(time)) == ("busy", 5, 5)
+    assert did[:4] == ["cli", "4", "1/1", "closed"]
+    assert line.rstrip().endswith("newer +1")
+    assert "write_file" in line
 
 
 @pytest.mark.parametrize(("env", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])

@@ -93,7 +93,7 @@ def test_config_show_names_the_origin_of_each_value(cli: Cli) -> None:
 
 
 def test_trust_makes_a_projects_file_count_until_it_changes(cli: Cli) -> None:
-    """Shown, pinned, forgotten."""
+    """Shown, pinned, forgotten; where nobody can be asked, only with --yes."""
     file = cli.work / "handrail.toml"
     file.write_text("workspace.allow_absolute = true\n")
 
@@ -101,11 +101,14 @@ def test_trust_makes_a_projects_file_count_until_it_changes(cli: Cli) -> None:
         return bool(json.loads(cli("config", "show", "--json").out)["workspace.allow_absolute"]["value"])
 
     before = value()
-    trusted = cli("config", "trust")
+    refused = cli("config", "trust")
+    without_yes = value()
+    trusted = cli("config", "trust", "--yes")
     with_trust = value()
     file.write_text('workspace.allow_absolute = true\nmode = "headless"\n')
     after_change = value()
-    assert (before, with_trust, after_change) == (False, True, False)
+    assert (before, without_yes, with_trust, after_change) == (False, False, True, False)
+    assert (refused.code, "Nobody can be asked here" in refused.err, "--yes" in refused.err) == (1, True, True)
     assert (trusted.out, trusted.code) == ("workspace.allow_absolute = true\n", 0)
     assert cli("config", "trust", "--forget").code == 0
 

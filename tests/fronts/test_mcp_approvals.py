@@ -20,6 +20,7 @@ from handrail.ports import Reply, Request
 ERAS = pytest.mark.parametrize("modern", [False, True], ids=["handshake", "stateless"])
 DELETE = {"path": "a.txt", "confirm": True}
 FORMS: dict[str, Any] = {"elicitation": {}}
+PAGES: dict[str, Any] = {"elicitation": {"url": {}}}
 TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 YES = {"action": "accept", "content": {"approve": True}}
 GRANTED = Reply("granted", Scope.CALL, by="ann")
@@ -65,7 +66,7 @@ async def opened(work: Path, *, modern: bool, wait: float = 0.0, **how: Any) -> 
         "mcp": {"wait_seconds": wait, "trust_client_approval": how.pop("trust", False)},
         **how.pop("more", {}),
     }
-    async with Door(Opening(str(work), settings)) as door:
+    async with Door(Opening(str(work), settings, console=how.pop("console", None))) as door:
         talk = Talk(door, modern=modern, **how)
         await talk.greet()
         yield Scene(talk, door, file)
@@ -195,6 +196,72 @@ async def test_a_trusted_form_of_the_stateless_era_comes_with_the_repeated_call(
         scene.file.write_text("one\n")
         again = await scene.talk.call("delete_path", DELETE, **answer)
         assert (again["resultType"], scene.file.exists()) == ("input_required", True)
+
+
+def page(request: str) -> str:
+    """Where a console would have people answer."""
+    return f"http://127.0.0.1:8421/requests/{request}"
+
+
+def is_question(message: dict[str, Any]) -> bool:
+    """Whether the server asks the client something."""
+    return message.get("method") == "elicitation/create"
+
+
+@pytest.mark.parametrize("trust", [False, True])
+@pytest.mark.parametrize("sdk", [False, True], ids=["codec", "sdk"])
+async def test_a_page_of_the_console_is_opened_and_decides_nothing(work: Path, sdk: bool, trust: bool) -> None:
+    """The call waits on while somebody looks at it; what is granted there is the person's, not the client's."""
+    async with opened(work, modern=False, trust=trust, capabilities=PAGES, sdk=sdk, console=page) as scene:
+        calling = asyncio.ensure_future(scene.talk.call("delete_path", DELETE))
+        asked = await scene.talk.until(is_question)
+        request = (await scene.asked()).id
+        told = asked["params"]
+        assert (told["mode"], told["url"], told["elicitationId"]) == ("url", page(request), request)
+        assert "a.txt" in told["message"]
+        scene.talk.raw(_answer(asked["id"], YES))
+        await scene.talk.ask("ping")
+        assert (calling.done(), scene.file.exists(), scene.by()) == (False, True, [])
+        scene.book.answer(request, GRANTED)
+        assert (code(await calling), scene.file.exists(), scene.by()) == (None, False, ["ann"])
+
+
+@pytest.mark.parametrize("answer", [{"action": "decline"}, {"action": "cancel"}, {}])
+async def test_a_page_that_nobody_opens_leaves_the_request_pending(work: Path, answer: dict[str, Any]) -> None:
+    """A client that will not show it has not said no: a person may still answer elsewhere."""
+    async with opened(work, modern=False, capabilities=PAGES, console=page) as scene:
+        calling = asyncio.ensure_future(scene.talk.call("delete_path", DELETE))
+        scene.talk.raw(_answer((await scene.talk.until(is_question))["id"], answer))
+        assert (code(await calling), scene.by(), len(scene.pending())) == ("APPROVAL_REQUIRED", [], 1)
+
+
+@pytest.mark.parametrize("trust", [False, True])
+async def test_a_page_is_named_by_the_result_of_the_stateless_era(work: Path, trust: bool) -> None:
+    """The repeated call does not ask for it again; it runs once a person has said yes."""
+    async with opened(work, modern=True, trust=trust, capabilities=PAGES, console=page) as scene:
+        first = await scene.talk.call("delete_path", DELETE)
+        request = first["requestState"]
+        told = first["inputRequests"]["approval"]["params"]
+        assert (first["resultType"], told["mode"], told["url"]) == ("input_required", "url", page(request))
+        back = {"inputResponses": {"approval": YES}, "requestState": request}
+        assert code(await scene.talk.call("delete_path", DELETE, **back)) == "APPROVAL_REQUIRED"
+        assert (scene.file.exists(), scene.by()) == (True, [])
+        scene.book.answer(request, GRANTED)
+        assert code(await scene.talk.call("delete_path", DELETE, **back)) is None
+        assert (scene.file.exists(), scene.by()) == (False, ["ann"])
+
+
+@ERAS
+@pytest.mark.parametrize(
+    ("capabilities", "console"), [(FORMS, page), ({}, page), (PAGES, None), (PAGES, lambda _: None)]
+)
+async def test_no_page_is_shown_where_none_is_or_can_be(
+    work: Path, modern: bool, capabilities: dict[str, Any], console: Any
+) -> None:
+    """To a client that opens none, or without a console that has it."""
+    async with opened(work, modern=modern, capabilities=capabilities, console=console) as scene:
+        assert code(await scene.talk.call("delete_path", DELETE)) == "APPROVAL_REQUIRED"
+        assert not [message for message in scene.talk.heard if is_question(message)]
 
 
 async def test_a_client_with_tasks_polls_while_a_person_decides(work: Path) -> None:

@@ -10,21 +10,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
 
 from fronts._every_tool import everything, holds, offered
 from fronts.conftest import Cli
-from fronts.mcp_ends import ENVELOPE, TOKEN, connected, serving
+from fronts.mcp_ends import ENVELOPE, connected
 from fronts.terminal import at_terminal
 from handrail import tool
-from handrail.front.mcp.door import Door
-from handrail.front.mcp.guard import guard_for
-from handrail.front.mcp.http import application
 from handrail.front.mcp.opening import Opening
 
 HANDRAIL = str(Path(sys.executable).with_name("handrail"))
@@ -77,17 +72,6 @@ async def test_the_rest_of_the_protocol_is_there_too(work: Path, config: Path, e
         assert not (await client.call_tool("read_file", {"path": "a.txt"})).is_error
 
 
-async def test_a_listener_hears_of_changed_settings(work: Path, config: Path) -> None:
-    """In the stateless era, on the stream it opened for that."""
-    async with Client(stdio_client(parameters(work, config)), mode="2026-07-28") as client:
-        async with asyncio.timeout(20), client.listen(tools_list_changed=True) as stream:
-            config.write_text(SETTINGS.replace('"fs", ', ""))
-            async for event in stream:
-                assert "Tools" in type(event).__name__
-                break
-        assert "write_file" not in {item.name for item in (await client.list_tools()).tools}
-
-
 @ERAS
 async def test_leaving_a_call_over_http_stops_its_work(work: Path, era: str) -> None:
     """By the notification of the one era, by the closed connection of the other."""
@@ -123,29 +107,6 @@ async def test_progress_comes_over_http(work: Path, era: str) -> None:
     assert (result.is_error, told) == (False, [(1.0, "hello")])
 
 
-async def test_a_client_of_the_handshake_era_hears_over_http_that_lists_changed(work: Path, config: Path) -> None:
-    """On the stream that its session keeps open."""
-    heard = asyncio.Event()
-
-    async def told(message: Any) -> None:
-        if "ToolListChanged" in type(message).__name__:
-            heard.set()
-
-    opening = Opening(str(work), str(config))
-    async with Door(opening) as door:
-        front, sdk = application(door, guard_for("127.0.0.1", TOKEN))
-        async with (
-            serving(front) as url,
-            httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKEN}"}, verify=False) as http,
-            Client(streamable_http_client(url, http_client=http), mode="legacy", message_handler=told) as client,
-        ):
-            assert "write_file" in {item.name for item in (await client.list_tools()).tools}
-            async with asyncio.timeout(10):
-                while not heard.is_set():  # until the client's stream is open, nobody hears
-                    await sdk.changed()
-                    await asyncio.sleep(0.05)
-
-
 def test_nothing_but_the_protocol_reaches_stdout(tmp_path: Path) -> None:
     """Prints, programs and logs end on stderr; stdin is empty for them."""
     code = (
@@ -175,7 +136,7 @@ def test_watch_in_another_terminal_answers_a_call_over_mcp(cli: Cli) -> None:
         assert server.stdout is not None
         server.stdin.write(call)
         server.stdin.flush()
-        terminal.wait_for("Answer (once, no, advice):")
+        terminal.wait_for("Answer (once, no, advice")
         terminal.type("once\n")
         result = json.loads(server.stdout.readline())["result"]
         server.communicate(timeout=20)
@@ -193,6 +154,32 @@ def test_settings_that_cannot_be_taken_end_it_before_a_word(work: Path, tmp_path
     done = subprocess.run(command, cwd=work, input="", capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
     assert "settings.toml" in done.stderr
+
+
+@ERAS
+async def test_a_client_is_told_that_the_run_cannot_be_opened(work: Path, tmp_path: Path, era: str) -> None:
+    """By an answer instead of a closed connection; what is wrong with the settings is for the operator alone."""
+    file = tmp_path / "settings.toml"
+    file.write_text("tools.enabel = 1\n")
+    told: BaseException | None = None
+    try:
+        async with asyncio.timeout(30), Client(stdio_client(parameters(work, file)), mode=MODE[era]):
+            pass
+    except Exception as error:
+        told = error
+    while isinstance(told, BaseExceptionGroup):
+        (told,) = told.exceptions
+    assert (type(told), "cannot open its run" in str(told), "enabel" in str(told)) == (MCPError, True, False)
+
+
+def test_without_its_packages_it_says_what_to_install(work: Path) -> None:
+    """Before anything is served, and with the exit code of wrong usage."""
+    for missing, argv in (("mcp", []), ("mcp_types", []), ("uvicorn", ["--http", "127.0.0.1:0"])):
+        code = f"import sys; sys.modules[{missing!r}] = None; from handrail.front.cli import main; main()"
+        command = [sys.executable, "-c", code, "mcp", *argv]
+        done = subprocess.run(command, cwd=work, input="", capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False), done.stderr
+        assert "pip install 'handrail[mcp]'" in done.stderr
 
 
 def test_a_message_that_is_too_long_is_refused_and_the_next_is_answered(work: Path) -> None:

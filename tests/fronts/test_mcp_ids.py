@@ -42,7 +42,7 @@ async def test_an_id_used_again_after_cancelling_names_the_new_call(work: Path) 
 async def test_a_response_with_a_crooked_id_does_not_lose_what_follows(work: Path, crooked: str) -> None:
     """While a form is asked for, too: the next message of the same piece is answered."""
     async with talking(work) as (talk, _):
-        asking = asyncio.ensure_future(talk.codec._elicit("Well?", {}))
+        asking = asyncio.ensure_future(talk.codec._elicit({"message": "Well?", "requestedSchema": {}}))
         await talk.until(lambda message: message.get("method") == "elicitation/create")
         lines = Lines(talk.codec.line, lambda: None, lambda: None)
         lines.data_received(

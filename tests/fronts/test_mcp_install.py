@@ -40,6 +40,41 @@ def test_printing_writes_nothing(cli: Cli, client: str) -> None:
     assert sorted(path.name for path in cli.work.iterdir()) == [".env", "a.txt"]
 
 
+@pytest.mark.parametrize("client", [name for name, client in CLIENTS.items() if client.project])
+def test_printing_needs_no_file_that_can_be_read(cli: Cli, client: str) -> None:
+    """What is there does not matter: nothing is laid over it."""
+    file = cli.work / CLIENTS[client].project
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("{ broken")
+    assert cli("mcp", "install", client, "--print").code == 0
+
+
+@pytest.mark.parametrize(
+    ("client", "value"),
+    [
+        ("claude-code", "${TOKEN}"),
+        ("mcp-json", "${TOKEN}"),
+        ("gemini-cli", "${TOKEN}"),
+        ("cursor", "${env:TOKEN}"),
+    ],
+)
+def test_a_variable_is_named_as_the_client_reads_it(cli: Cli, client: str, value: str) -> None:
+    """Never its value."""
+    told = json.loads(cli("mcp", "install", client, "--print", "--env", "TOKEN", TOKEN="s3cret").out)
+    assert told["mcpServers"]["handrail"]["env"] == {"TOKEN": value}
+
+
+def test_a_client_that_fills_in_no_names_is_given_none(cli: Cli) -> None:
+    """The server would be handed `${TOKEN}` for the value."""
+    refused = cli("mcp", "install", "claude-desktop", "--print", "--env", "TOKEN")
+    assert (refused.code, refused.out, "fills in none" in refused.err) == (2, "", True)
+
+
+def test_an_unknown_client_is_told_the_near_ones(cli: Cli) -> None:
+    """Among all there are."""
+    assert "Did you mean claude-code or claude-desktop?" in cli("mcp", "install", "claude").err
+
+
 @pytest.mark.parametrize("client", SHARED)
 def test_a_shared_file_names_the_program_alone(cli: Cli, client: str) -> None:
     """No path of this machine stands in a file that others get."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 from fronts.conftest import Cli
+from handrail.front.mcp.http import _listening
 
 
 def test_a_port_that_is_taken_is_named(cli: Cli) -> None:
@@ -15,3 +17,19 @@ def test_a_port_that_is_taken_is_named(cli: Cli) -> None:
     assert done.code == 2
     assert address in done.err
     assert "Traceback" not in done.err
+
+
+async def test_no_answer_waits_for_its_first_half_to_be_confirmed() -> None:
+    """Every connection sends at once what is written to it: else each call takes 40 ms longer."""
+    at_once: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def met(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        end = writer.get_extra_info("socket")
+        at_once.set_result(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    listener = _listening("127.0.0.1", 0)
+    async with await asyncio.start_server(met, sock=listener):
+        _, writer = await asyncio.open_connection(*listener.getsockname())
+        assert await asyncio.wait_for(at_once, 10) != 0
+        writer.close()

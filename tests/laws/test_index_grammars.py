@@ -2,244 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import random
-from importlib.util import find_spec
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from handrail.index import reader
+from handrail.index import grammars, reader
 from handrail.index.grammars import marks_by_grammar
 from handrail.index.parts import parts_of
 from handrail.index.reader import Reader
-
-MODULES = {
-    "py": "tree_sitter_python", "js": "tree_sitter_javascript", "ts": "tree_sitter_typescript",
-    "tsx": "tree_sitter_typescript",
-    "go": "tree_sitter_go", "rs": "tree_sitter_rust", "java": "tree_sitter_java", "c": "tree_sitter_c",
-    "sh": "tree_sitter_bash",
-}  # fmt: skip
-
-
-def need(extension: str) -> None:
-    """Skip where a grammar is not installed; where all must be there, fail."""
-    if find_spec(MODULES[extension]) is None:
-        assert os.environ.get("CI") != "true", f"{MODULES[extension]} is missing"
-        pytest.skip(f"{MODULES[extension]} is not installed (handrail[search])")
-
-
-SAMPLES = {
-    "py": (
-        """\
-        import os
-
-        LIMIT = 3
-
-
-        @route(
-            "/x",
-        )
-        async def top(a):
-            def inner():
-                pass
-            return inner
-
-
-        class Outer(Base):
-            value = 1
-
-            @property
-            def size(self):
-                return 1
-
-            class Inner:
-                def method(self):
-                    pass
-
-            after = 2
-
-
-        if os.name == "posix":
-            def guarded():
-                pass
-        last = 4
-        """,
-        [
-            (1, 3, ""), (6, 12, "top"), (15, 16, "Outer"), (18, 20, "Outer.size"), (22, 24, "Outer.Inner"),
-            (26, 26, "Outer"), (29, 29, ""), (30, 31, "guarded"), (32, 32, ""),
-        ],
-    ),
-    "js": (
-        """\
-        const LIMIT = 3;
-        /** A cart. */
-        export default class Cart extends Base {
-          static total = 0;
-          async addItem(item) {
-            return item;
-          }
-          handler = (e) => {
-            log(e);
-          };
-        }
-        export async function fetchAll(url) {
-          function inner() {}
-        }
-        const arrow = async (a) => {
-          return a;
-        }, other = function () {
-          return 2;
-        };
-        module.exports.helper = function (x) { return x; };
-        const plain = { a: 1 };
-        """,
-        [
-            (1, 1, ""), (2, 4, "Cart"), (5, 7, "Cart.addItem"), (8, 10, "Cart.handler"), (12, 14, "fetchAll"),
-            (15, 16, "arrow"), (17, 19, "other"), (20, 20, "module.exports.helper"), (21, 21, ""),
-        ],
-    ),
-    "ts": (
-        """\
-        import { A } from "./a";
-        export interface User<T> {
-          id: number;
-        }
-        export type Id = string | number;
-        enum Color { Red }
-        namespace Util {
-          export class Deep {
-            run(): void {}
-          }
-        }
-        abstract class Shape implements Thing {
-          private readonly x: number = 1;
-          abstract area(): number;
-          @log()
-          public async render(ctx: Ctx): Promise<void> {}
-        }
-        export const useThing = <T,>(a: T): T => a;
-        """,
-        [
-            (1, 1, ""), (2, 4, "User"), (5, 5, "Id"), (6, 6, "Color"), (7, 7, ""), (8, 8, "Util.Deep"),
-            (9, 9, "Util.Deep.run"), (12, 13, "Shape"), (14, 14, "Shape.area"), (15, 16, "Shape.render"),
-            (18, 18, "useThing"),
-        ],
-    ),
-    "tsx": (
-        """\
-        export const Button: React.FC<Props> = ({ label }) => {
-          return <button>{label}</button>;
-        };
-        export function Page() { return <div><Button label="x" /></div>; }
-        """,
-        [(1, 3, "Button"), (4, 4, "Page")],
-    ),
-    "go": (
-        """\
-        package main
-
-        // Server serves.
-        type Server[T any] struct {
-        \taddr string
-        }
-
-        type (
-        \tHandler interface{ Serve() }
-        \tId      int
-        )
-
-        // Listen listens.
-        func (s *Server[T]) Listen(addr string) error {
-        \treturn nil
-        }
-
-        func main() {}
-        """,
-        [
-            (1, 1, ""), (3, 6, "Server"), (8, 9, "Handler"), (10, 10, "Id"), (13, 16, "Server.Listen"),
-            (18, 18, "main"),
-        ],
-    ),
-    "rs": (
-        """\
-        const MAX: usize = 3;
-        /// A point.
-        #[derive(Debug)]
-        pub struct Point<T> { x: T }
-        pub trait Shape {
-            fn area(&self) -> f64;
-        }
-        impl<T> Shape for Point<T> {
-            #[inline]
-            fn area(&self) -> f64 {
-                0.0
-            }
-        }
-        macro_rules! pair { () => {} }
-        #[cfg(test)]
-        mod tests {
-            use super::*;
-            #[test]
-            fn works() {}
-        }
-        """,
-        [
-            (1, 1, ""), (2, 4, "Point"), (5, 5, "Shape"), (6, 6, "Shape.area"), (8, 8, "Point"), (9, 12, "Point.area"),
-            (14, 14, "pair"), (15, 17, ""), (18, 19, "tests.works"),
-        ],
-    ),
-    "java": (
-        """\
-        package a.b;
-        @Deprecated
-        public class Shop<T> extends Base {
-          private int max = 3;
-          public Shop(int a) { }
-          @Override
-          public <R> List<R> items(int a) {
-            return null;
-          }
-          enum Kind { A, B; void m() {} }
-        }
-        record Point(int x, int y) { double len() { return 0; } }
-        """,
-        [
-            (1, 1, ""), (2, 4, "Shop"), (5, 5, "Shop.Shop"), (6, 9, "Shop.items"), (10, 10, "Shop.Kind"),
-            (12, 12, "Point"),
-        ],
-    ),
-    "c": (
-        """\
-        #include <stdio.h>
-        #define SQ(x) ((x)*(x))
-        struct point { int x, y; };
-        typedef struct node {
-          struct node *next;
-        } node_t;
-        static struct point origin;
-        int add(int a, int b);
-        /* Adds. */
-        static inline int add(int a, int b) { return a + b; }
-        int (*getfn(void))(int) { return 0; }
-        #ifdef X
-        char **
-        names(int n)
-        {
-          return 0;
-        }
-        #endif
-        """,
-        [
-            (1, 1, ""), (2, 2, "SQ"), (3, 3, "point"), (4, 6, "node_t"), (7, 8, ""), (9, 10, "add"), (11, 11, "getfn"),
-            (12, 12, ""), (13, 17, "names"), (18, 18, ""),
-        ],
-    ),
-    "sh": (
-        "set -e\nbuild() {\n  echo 'fake() {'\n}\nfunction deploy { :; }\nbuild\n",
-        [(1, 1, ""), (2, 4, "build"), (5, 5, "deploy"), (6, 6, "")],
-    ),
-}  # fmt: skip
+from handrail.sandbox import landlock
+from handrail.sandbox.seccomp import supported
+from laws._grammars import MODULES, SAMPLES, need
 
 
 @pytest.mark.parametrize("extension", SAMPLES)
@@ -309,6 +90,60 @@ def test_text_that_a_grammar_never_ends_with_costs_a_process_and_not_the_search(
         assert found.marks([("def f(): pass\n", "py")])[0] is None
     finally:
         found.close()
+
+
+SEEN = """
+import json, os, socket, sys
+from handrail.index.reader import shut_in
+if sys.argv[1] == "shut in":
+    shut_in()
+
+def of(work):
+    try:
+        work()
+    except OSError as error:
+        return error.errno
+    return 0
+
+there = sys.argv[2]
+print(json.dumps({
+    "read": of(lambda: open(f"{there}/a.txt").close()),
+    "write": of(lambda: open(f"{there}/new.txt", "w").close()),
+    "remove": of(lambda: os.unlink(f"{there}/a.txt")),
+    "internet": of(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()),
+    "unix": of(lambda: socket.socket(socket.AF_UNIX).close()),
+    "program": of(lambda: os.posix_spawn("/bin/sh", ["sh", "-c", "true"], {})),
+}))
+"""
+
+
+def seen(how: str, folder: Path) -> dict[str, int]:
+    """What a process can do, by the errors of what it tries; 0 where it could."""
+    (folder / "a.txt").write_text("x")
+    run = subprocess.run([sys.executable, "-c", SEEN, how, str(folder)], capture_output=True, text=True, check=True)
+    return dict(json.loads(run.stdout))
+
+
+@pytest.mark.skipif(landlock.abi() < 1 or not supported(os.uname().machine), reason="no Landlock, or no filter for it")
+def test_the_process_reads_programs_and_does_nothing_else(tmp_path: Path) -> None:
+    """No file of anybody's, no writing, no sockets, no programs; a process that is not shut in can do all of it."""
+    free, shut = seen("free", tmp_path), seen("shut in", tmp_path)
+    assert set(free.values()) == {0}
+    refused, no_family = errno.EACCES, errno.EAFNOSUPPORT
+    assert shut == {
+        "read": refused, "write": refused, "remove": refused, "internet": no_family, "unix": no_family,
+        "program": refused,
+    }  # fmt: skip
+
+
+def test_every_grammar_is_tested_and_can_be_had() -> None:
+    """No table without a sample, and each package is in the extra that brings them."""
+    names = {module.removeprefix("tree_sitter_").replace("_", "-") for module in grammars._NODES}
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_bytes().decode()
+    project = tomllib.loads(text)["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["search"]]
+    assert set(grammars._NODES) == {MODULES[name] for name in SAMPLES}
+    assert names == {item.partition(">")[0].removeprefix("tree-sitter-") for item in asked if "tree-sitter-" in item}
 
 
 def test_the_process_ends_with_whoever_asked() -> None:

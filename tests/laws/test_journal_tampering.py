@@ -66,6 +66,25 @@ async def test_no_checkpoint_covers_a_change_made_while_the_run_was_open(tmp_pat
     assert reopen(tmp_path)[0].read_only == "line 2 does not follow the line before it"
 
 
+async def test_a_checkpoint_that_knows_more_or_something_else_tells_of_loss(tmp_path: Path) -> None:
+    """Cut at a line's end or rewritten as a whole, the chain holds; what the run kept beside it contradicts."""
+    folder = tmp_path / "run"
+    whole = await write_run(folder, checkpoint=True)
+    known = checkpoint.load(folder)
+    assert known is not None
+    assert (known.mark.seq, reader.verify(folder).ok) == (len(whole), True)
+
+    (folder / "events.jsonl").write_bytes(b"".join(whole[:-1]))
+    cut = reader.verify(folder)
+    lost = f"the checkpoint knows {len(whole)} events, but the journal ends after {len(whole) - 1}: events were lost"
+    assert (cut.ok, cut.events, cut.problem, cut.line) == (False, len(whole) - 1, lost, len(whole))
+
+    forgery = forged([whole[0].replace(b"number 0", b"nothing!"), *whole[1:]], "0" * 64)
+    (folder / "events.jsonl").write_bytes(b"".join(forgery))
+    told = f"line {len(whole)} is not the one that the checkpoint knows: the journal was rewritten"
+    assert reader.verify(folder) == reader.Verification(False, len(whole), reader.head_of(folder), told, len(whole))
+
+
 async def test_cutting_and_rewriting_are_found_only_with_a_head_kept_elsewhere(tmp_path: Path) -> None:
     """The chain alone holds for a shorter or a wholly new journal; a head of any earlier moment tells."""
     folder = tmp_path / "run"

@@ -139,7 +139,8 @@ def test_the_root_of_the_machine_hides_nothing() -> None:
     machine = Root("/", "/", True)
     own = decide((read("state/runs/r0/x", machine),), world(LOW, roots=(machine,)))
     ruled = decide(
-        (delete("etc", below=(), root=machine),), world(HIGH, rule(DENY, "fs.delete", "/etc/x"), roots=(machine,))
+        (delete("etc", below=("etc/x",), root=machine),),
+        world(HIGH, rule(DENY, "fs.delete", "/etc/x"), roots=(machine,)),
     )
     deep = decide((read("", machine, deep=True),), world(LOW, roots=(machine,)))
     assert (own.deciding.rule, ruled.deciding.rule) == ("builtin.own-files", "rules.1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import orjson
 import pytest
 
 from handrail.policy import ToolFacts, World, decide
@@ -99,3 +100,28 @@ def test_a_rule_for_one_kind_of_change_locks_both() -> None:
     """A mount cannot tell writing from deleting."""
     assert covers(judged("make", rule(DENY, "fs.delete", "keep/**")).locked, WORK, "keep/a")
     assert not covers(judged("make", rule(DENY, "proc.exec", "keep")).locked, WORK, "keep/a")
+
+
+def test_a_world_withholds_what_its_own_rules_say_whatever_was_judged_before() -> None:
+    """What is found for one world serves no other: neither one made from it, nor one that comes after it."""
+    for number in range(200):
+        first = replace(BASE, rules=(rule(DENY, "fs.*", f"secrets-{number}"),))
+        second = replace(first, rules=(rule(DENY, "fs.*", f"keys-{number}"),))
+        for there, name in ((first, "secrets"), (second, "keys"), (replace(second, rules=first.rules), "secrets")):
+            fresh = World(there.tool, there.roots, there.rules, there.enable)
+            for _ in range(2):
+                verdict = decide((run("make"),), there)
+                assert (verdict.excluded, verdict.locked) == (
+                    decide((run("make"),), fresh).excluded,
+                    decide((run("make"),), fresh).locked,
+                )
+                assert excluded(verdict.excluded, WORK, f"{name}-{number}") is not None
+
+
+def test_judging_a_command_changes_nothing_that_can_be_told_of_its_world() -> None:
+    """It is equal, shown and written down as before."""
+    there = replace(BASE, rules=(rule(DENY, "fs.*", "secrets"),))
+    before = (repr(there), orjson.dumps(there, default=sorted))
+    decide((run("make"),), there)
+    assert (repr(there), orjson.dumps(there, default=sorted)) == before
+    assert there == replace(there)

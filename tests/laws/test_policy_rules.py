@@ -162,23 +162,51 @@ def test_a_rule_of_a_project_nobody_trusts_only_adds(touch: Touch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("touches", "target", "decision"),
+    ("touches", "target", "said"),
     [
-        ((delete("src", below=("src/a.py",)),), "src/keep.py", DENY),
-        ((delete("src", below=()),), "**/*.pem", DENY),
-        ((delete("src/a", below=()),), "src/*.py", ASK),
-        ((delete("lib", below=()),), "src/keep.py", ASK),
-        ((delete("src", below=(), root=SCRATCH),), "run:workspace/src/x", DENY),
-        ((delete("src", below=(), root=MORE),), "/more/src/x", DENY),
-        ((delete("src", below=(), root=MORE),), "/other/src/x", ASK),
-        (move("src", "new", ("src/a",)), "new/a", DENY),
+        ((delete("src", below=("src/a.py", "src/keep.py")),), "src/keep.py", "src/keep.py lies below"),
+        ((delete("src", below=("src/a.py",)),), "src/keep.py", None),
+        ((delete("src", below=("src/a", "src/a/k.pem")),), "**/*.pem", "src/a/k.pem lies below"),
+        ((delete("src", below=("src/a", "src/a/secrets")),), "**/secrets/**", "src/a/secrets lies below"),
+        ((delete("src", below=("src/keys", "src/keys/a")),), "src/keys", "src/keys lies below"),
+        ((delete("src", below=("src/keys/a",)),), "src/keys", "src/keys/a lies below"),
+        ((delete("src", below=("src/secrets.py",)),), "**/secrets/**", None),
+        ((delete("src", below=()),), "**/*.pem", None),
+        ((delete("src", below=("src/x",), root=SCRATCH),), "run:workspace/src/x", "run:workspace/src/x lies below"),
+        ((delete("src", below=("src/x",), root=SCRATCH),), "src/y", None),
+        ((delete("src", below=("src/x",), root=MORE),), "/more/src/x", "/more/src/x lies below"),
+        ((delete("src", below=("src/x",), root=MORE),), "/other/src/x", None),
+        (move("src", "new", ("src/a",)), "src/a", "src/a lies below"),
+        (move("src", "new", ("src/a",)), "new/a", "new/a lies below"),
+        (move("src", "new", ("src/a",)), "new/b", None),
     ],
 )
-def test_a_deny_that_could_match_below_denies_writing_and_deleting_a_folder(
-    touches: tuple[Touch, ...], target: str, decision: Decision
+def test_a_deny_of_something_below_denies_writing_and_deleting_a_folder_and_names_it(
+    touches: tuple[Touch, ...], target: str, said: str | None
 ) -> None:
-    """It need not be there now; what it could never be about is not held back."""
-    assert decide(touches, world(HIGH, rule(DENY, "fs.*", target))).decision is decision
+    """What could lie there and does not holds nothing back."""
+    bare = decide(touches, world(HIGH)).decision
+    verdict = decide(touches, world(HIGH, rule(DENY, "fs.*", target, why="not for agents")))
+    if said is None:
+        assert verdict.decision is bare is not DENY
+    else:
+        assert (verdict.decision, verdict.deciding.why) == (DENY, f"not for agents ({said})")
+
+
+@pytest.mark.parametrize(
+    ("target", "speaks"), [("src/keep.py", True), ("**/*.pem", True), ("lib/**", False), ("src", True)]
+)
+def test_where_nobody_knows_what_lies_below_a_rule_speaks_of_all_that_could(target: str, speaks: bool) -> None:
+    """Too many entries, or some that cannot be read: the folder is denied, by the rule that could be about it, too."""
+    touch = replace(delete("src", below=()), below=None)
+    said = [item.rule for item in decide((touch,), world(HIGH, rule(DENY, "fs.*", target))).findings]
+    assert said == ["builtin.unseen", *["rules.1"] * speaks]
+
+
+def test_a_rule_that_allows_something_below_says_nothing_of_the_folder() -> None:
+    """What is allowed of a part is not said of the whole."""
+    verdict = decide((delete("src", below=("src/a",)),), world(HIGH, rule(ALLOW, "fs.delete", "src/a")))
+    assert [item.rule for item in verdict.findings] == ["defaults.delete"]
 
 
 def test_a_rule_about_something_below_does_not_replace_the_default_of_the_folder() -> None:

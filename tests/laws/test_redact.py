@@ -100,7 +100,7 @@ def test_a_slice_shows_nothing_the_whole_hides(text: str, data: st.DataObject) -
         text[at] for at in range(start, end) if not any(first <= at < last for first, last in FAST.spans(text))
     )
     excerpt = FAST.excerpt(text[:start], text[start:end], text[end:])
-    if MARK not in text:
+    if "REDACTED" not in text:  # beside part of a mark, nobody can tell where the mark begins
         assert excerpt.replace(MARK, "") == shown
     assert (excerpt == text[start:end]) == (len(shown) == end - start)
 

@@ -102,6 +102,24 @@ def test_too_many_masks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         masks(planned(tmp_path, excluded=(".netrc",)))
 
 
+def test_too_many_masks_are_told_with_the_folder_that_holds_most_and_a_rule_that_makes_them_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rule does what is said of it."""
+    made(tmp_path, "src/.netrc", *(f"third/party/d{number}/.netrc" for number in range(20)))
+    monkeypatch.setattr(module, "MAX_MASKS", 12)
+    with pytest.raises(SetupFailed) as caught:
+        masks(planned(tmp_path, excluded=(".netrc",)))
+    assert caught.value.message == (
+        "nothing was run: the sandbox failed at masks (more than 12 protected paths lie below the roots, most of "
+        'them in "third/party"). Narrow the roots of the run to the folders that are worked on; or, if programs need '
+        'nothing of "third/party", hide it as a whole by a rule: '
+        '{effect = "deny", touch = "fs.read", target = "third/party/**"}.'
+    )
+    hidden = found(tmp_path, planned(tmp_path, excluded=(".netrc", "/third/party/**")))
+    assert [item for item in hidden if item[1] == "hide"] == [("src/.netrc", "hide"), ("third/party", "hide")]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root lists every folder")
 def test_a_folder_that_cannot_be_listed_is_hidden(tmp_path: Path) -> None:
     """What lies in it cannot be judged."""

@@ -86,6 +86,13 @@ def test_risk_and_effects_follow_from_what_is_declared() -> None:
     assert unknown.touches({"text": "x"}) == (Touch(TouchKind.TOOL_USE, "silent"),)
 
 
+def test_a_tool_that_takes_something_away_does_not_say_that_it_does_nothing() -> None:
+    """Ending a program touches no file, and is an effect all the same."""
+    from handrail.tools.exec.job_stop import job_stop
+
+    assert job_stop.spec()["side_effects"] == "deletes"
+
+
 def plain(x: int) -> int:
     return x
 

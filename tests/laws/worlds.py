@@ -105,7 +105,7 @@ def target(random: Random, touch: str | None, near: Touch | None) -> str:
         return " ".join(words[: random.randint(1, len(words))] + ["*"] * some(random, 0.3))
     if touch == "tool.use":
         return random.choice(("mine", "m*", "**"))
-    return pattern(random, near.place.path if near and near.place else "")
+    return pattern(random, random.choice((near.place.path, *(near.below or ()))) if near and near.place else "")
 
 
 def rule(random: Random, number: int, asked: tuple[Touch, ...]) -> Rule:

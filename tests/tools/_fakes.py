@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from handrail.catalog import Tool
 from handrail.errors import Problem
 from handrail.output.redact import Redactor
 from handrail.ports import Limits, Places, Secrets, Workspace
-from handrail.words import Answer, Change, Exclusion, Root, Touch, TouchKind
+from handrail.words import Answer, Change, Exclusion, PlaceKind, Root, Touch, TouchKind
 from handrail.workspace.files import WorkspaceFiles
 
 FILES = {TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE}
@@ -67,18 +68,7 @@ class Desk:
         raise AssertionError(f"{tool.name} gave {answer.summary!r}")
 
     def _inputs(self, tool: Tool, parsed: dict[str, Any]) -> dict[str, Any]:
-        self.touches = tuple(
-            Touch(
-                touch.kind,
-                touch.target,
-                touch.deep,
-                touch.how,
-                touch.follow,
-                touch.confirmed,
-                self.files.resolve(touch.target, follow=touch.follow),
-            )
-            for touch in tool.touches(parsed)
-        )
+        self.touches = tuple(self._resolved(touch) for touch in tool.touches(parsed))
         places = Places(self.touches)
         bound = self.files.bind("call", self._excluded)
         ports: dict[type, Any] = {Workspace: bound, Secrets: self._secrets, Limits: self.limits, Places: places}
@@ -86,6 +76,11 @@ class Desk:
             if mark.kind in FILES:
                 parsed[name] = places.of(parsed[name])
         return {**parsed, **{name: ports[port] for name, port in tool.injected}}
+
+    def _resolved(self, touch: Touch) -> Touch:
+        place = self.files.resolve(touch.target, follow=touch.follow)
+        takes_away = touch.deep and touch.kind is not TouchKind.FS_READ and place.kind is PlaceKind.DIRECTORY
+        return replace(touch, place=place, below=self.files.below(place) if takes_away else None)
 
 
 @asynccontextmanager

@@ -122,17 +122,31 @@ async def test_a_hash_does_not_depend_on_how_a_body_comes(parts: list[bytes], as
         found = [await digest.hexdigest(), await digest.hexdigest(), await body.digest.hexdigest()]
     finally:
         gathering.ASIDE = before
-    assert found == [sha256(b"".join(parts)).hexdigest()] * 3
-    assert body.whole() == b"".join(parts)
+    whole = b"".join(parts)
+    assert found == [sha256(whole).hexdigest()] * 3
+    assert (body.whole(), body.ascii) == (whole, whole.isascii())
 
 
 async def test_what_is_forgotten_is_in_neither_body_nor_hash() -> None:
     """A second try begins anew, though the first one may still be being hashed."""
     body = Body()
-    await body.take(b"x" * gathering.ASIDE)
+    await body.take(b"\xff" * gathering.ASIDE)
     body.forget()
     await body.take(b"second")
-    assert (body.whole(), await body.digest.hexdigest()) == (b"second", sha256(b"second").hexdigest())
+    assert (body.whole(), body.ascii, await body.digest.hexdigest()) == (
+        b"second",
+        True,
+        sha256(b"second").hexdigest(),
+    )
+
+
+async def test_one_character_at_the_end_of_a_large_body_is_read(server: Server, opens: Opens) -> None:
+    """What each piece is alone, all of it is only together."""
+    server.on("/", ("plain text\n" * 100_000 + "Grüße").encode())
+    async with opens(config=http_settings(f"127.0.0.1:{server.port}"), mode="headless") as runtime:
+        outcome = await runtime.call("http_fetch", {"url": server.url("/")})
+        kept = await runtime.call("read_file", {"path": outcome.refs[0].ref, "tail": 1})
+    assert (outcome.data["encoding"], kept.data["text"]) == ("utf-8", "Grüße")
 
 
 # ── read where it is shown ──

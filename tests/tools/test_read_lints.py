@@ -11,6 +11,7 @@ import pytest
 
 from handrail import Runtime
 from handrail.quality.linters import find_linter
+from handrail.testing import ScriptedLinters, lend
 from searching import fill
 from tools._linting import confined, needs
 
@@ -81,6 +82,21 @@ async def test_no_linter_is_an_answer(opens: Any, work: Path) -> None:
     assert "a.txt: there is no linter for this" in outcome.content
     assert missing.error is not None
     assert missing.error.code == "NOT_FOUND"
+
+
+async def test_without_ruff_python_says_what_to_install(opens: Any, work: Path) -> None:
+    """Where the program is missing, the answer names it and how to get it; what was asked is no failure."""
+    fill(work, {"a.py": UNUSED, "b.pyi": "x: int\n", "c.txt": "x"})
+    note = "Python is checked by ruff, which is not installed here: pip install 'handrail[lint]', or ruff itself"
+    async with opens() as runtime:
+        lend(runtime.kernel, Linters=ScriptedLinters(endings=()))
+        outcome = await lint(runtime, "a.py", "b.pyi", "c.txt")
+    assert [(item["file"], item["status"], item["note"]) for item in outcome.data["files"]] == [
+        ("a.py", "no linter", note), ("b.pyi", "no linter", note), ("c.txt", "no linter", None),
+    ]  # fmt: skip
+    assert outcome.content.splitlines()[:3] == [
+        f"a.py: {note}", f"b.pyi: {note}", "c.txt: there is no linter for this",
+    ]  # fmt: skip
 
 
 # ── programs ─────────────────────────────────────────────────────────────────────────────────

@@ -1,14 +1,14 @@
 """Asking the person at the terminal: the whole request, then one question that only a whole line answers.
 
 Silence is a refusal: end of input, Ctrl-C, hang-up, a crash or cancelling while the question stands deny the request.
+Only for somebody who watches the requests of others it is none: what is not answered stays pending.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -32,7 +32,12 @@ RUN = Choice("run", "yes, and for the rest of this run whatever touches only the
 SESSION = Choice("session", "yes, and in every run here until it expires whatever touches only these:", Scope.SESSION)
 NO = Choice("no", "no")
 ADVICE = Choice("advice", "no, and tell the model what to do instead")
+LATER = Choice("later", "skip it: it stays pending, for another time or another person")
 CHOICES = (ONCE, RUN, SESSION, NO, ADVICE)
+
+
+class Ended(Exception):
+    """The person ended the input instead of answering."""
 
 
 class TerminalApprover:
@@ -44,7 +49,12 @@ class TerminalApprover:
         clock: Clock,
         stream_in: TextIO | None = None,
         stream_out: TextIO | None = None,
+        *,
+        watching: bool = False,
     ) -> None:
+        """Take where to ask; `watching` is for the requests of other processes, which may be left as they are."""
+        self.ended = False  # somebody who watched has ended that
+        self._watching = watching
         self._ledger = ledger
         self._clock = clock
         self._streams = (stream_in, stream_out)
@@ -72,14 +82,28 @@ class TerminalApprover:
                 return False
             with terminal:
                 reply = Reply("denied", Scope.NONE, f"{_user()}, unanswered at the terminal")
+                if self._watching:
+                    reply = Reply("pending", Scope.NONE)
                 try:
-                    with suppress(OSError):  # the terminal is gone: nobody saw the question
-                        reply = await converse(terminal, request, self._clock.now())
+                    reply = await self._conversed(terminal, request, reply)
                 finally:
                     self._settle(terminal, request, reply)
-        return True
+        return reply.state != "pending"
+
+    async def _conversed(self, terminal: Terminal, request: Request, unanswered: Reply) -> Reply:
+        choices = (*CHOICES, LATER) if self._watching else CHOICES
+        try:
+            return await converse(terminal, request, self._clock.now(), choices)
+        except Ended:
+            self.ended = True
+            return unanswered if self._watching else Reply("denied", Scope.NONE, _by())
+        except OSError:  # the terminal is gone: nobody saw the question
+            self.ended = True
+            return unanswered
 
     def _settle(self, terminal: Terminal, request: Request, reply: Reply) -> None:
+        if reply.state == "pending":
+            return
         try:
             self._ledger.answer(request.id, reply)
         except Answered as earlier:
@@ -87,23 +111,22 @@ class TerminalApprover:
             terminal.say(f"\n{request.id}: {earlier.state} already{who}; that counts.\n")
 
 
-async def converse(terminal: Terminal, request: Request, now: float) -> Reply:
-    """Show the request page by page, then ask until there is an answer."""
-    by = f"{_user()} at the terminal"
+async def converse(terminal: Terminal, request: Request, now: float, choices: Sequence[Choice] = CHOICES) -> Reply:
+    """Show the request page by page, then ask until there is an answer; Ended where the person leaves."""
+    by = _by()
     refusal = Reply("denied", Scope.NONE, by)
     width, rows = terminal.size
     if not await _show_pages(terminal, show.lines(request, now, width), rows):
         return refusal
     # Where nothing can be named that a wider grant would cover, none is offered.
     widest = max(request.max_scope, Scope.CALL) if request.touches else Scope.CALL
-    offered = {choice.word: choice for choice in CHOICES if choice.scope <= widest}
+    offered = {choice.word: choice for choice in choices if choice.scope <= widest}
     await terminal.write(_render(terminal, _question(request, offered, width)))
     while True:
         await terminal.write(f"Answer ({', '.join(offered)}): ")
-        line = await terminal.line()
-        if line is None:
-            return refusal
-        choice = _chosen(line, offered)
+        choice = _chosen(await _line(terminal), offered)
+        if choice is LATER:
+            return Reply("pending", Scope.NONE)
         if choice is ADVICE:
             await terminal.write("Advice to the model: ")
             return Reply("denied", Scope.NONE, by, await terminal.line() or "")
@@ -120,13 +143,20 @@ async def _show_pages(terminal: Terminal, shown: list[show.Line], rows: int) -> 
         if left <= 0:
             break
         await terminal.write(f"-- {left} more lines; Enter: go on, e: all the rest, n: no -- ")
-        line = await terminal.line()
-        if line is None or line.lower() in ("n", "no"):
+        line = await _line(terminal)
+        if line.lower() in ("n", "no"):
             return False
         if line.lower() == "e":
             await terminal.write(_render(terminal, shown[start + page :]))
             break
     return True
+
+
+async def _line(terminal: Terminal) -> str:
+    line = await terminal.line()
+    if line is None:
+        raise Ended
+    return line
 
 
 def _question(request: Request, offered: Mapping[str, Choice], width: int) -> list[show.Line]:
@@ -154,6 +184,10 @@ def _render(terminal: Terminal, shown: list[show.Line]) -> str:
     console = Console(file=buffer, force_terminal=True, highlight=False, emoji=False, markup=False)
     console.print(show.styled(shown), soft_wrap=True, end="")
     return buffer.getvalue()
+
+
+def _by() -> str:
+    return f"{_user()} at the terminal"
 
 
 def _user() -> str:

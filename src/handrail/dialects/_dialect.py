@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from handrail.arguments import short
@@ -18,6 +18,7 @@ from handrail.words import Json, Outcome, noun
 
 Args = dict[str, Any]
 Event = Mapping[str, Any]
+_GONE = " does not exist."
 # Calls of ours, one after the other, each judged by itself; what came of one is sent in, the whole is given back.
 Steps = Generator[tuple[str, Args], Outcome, Outcome]
 Rest = Generator[tuple[str, Args], Outcome, str]  # gives the whole text of what was cut, empty where there is none
@@ -39,10 +40,14 @@ class Word:
     outward: Callable[[Outcome], Any] | None = None  # the result in the document's fields
     result: Mapping[str, Any] | None = None  # JSON Schema of it
     capabilities: tuple[str, ...] = ()  # in the document's names
+    toolset: str = ""  # the document's name of the group it belongs to, where it has one
     version: str = "1.0.0"
     adapters: Mapping[int, Adapter] = field(default_factory=dict)
     steps: Callable[[Args], Steps] | None = None  # for what no single call does; only for calls that change nothing
     whole: Callable[[Outcome, Mapping[str, Json]], Rest | None] | None = None  # of a cut answer: kept with the run
+    fits: Callable[[Outcome, int, int], Outcome] | None = (
+        None  # into lines and bytes, where its text is longer than ours
+    )
 
     def heard(self, args: Mapping[str, Json], *, repair: bool) -> tuple[Args, tuple[str, ...]]:
         """Give arguments in our names; INVALID_ARGS speaks the document's."""
@@ -127,6 +132,7 @@ class Dialect:
     special: Mapping[str, str] = field(default_factory=dict)  # further names of errors -> which code, and where
     touches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # its permissions -> our kinds of touch
     refused: Mapping[str, str] = field(default_factory=dict)  # names it would have -> why they are not served
+    sandboxed: bool = False  # its files lie in a sandbox of the run
     # Where the document is an MCP server's: a result of its own, from the outcome and what was asked; its own entries.
     reply: Callable[[Outcome, Mapping[str, Json]], dict[str, Json]] | None = None
     entry: Callable[[Word], dict[str, Json]] | None = None
@@ -194,6 +200,24 @@ class Dialect:
     def permissions(self, given: Iterable[str]) -> frozenset[str]:
         """Permissions of the document as kinds of touch; what it does not know permits nothing."""
         return frozenset(kind for name in given for kind in self.touches.get(name, (name,)))
+
+    def fitted(self, outcome: Outcome, max_lines: int, max_bytes: int) -> Outcome:
+        """An outcome whose text in the document's form keeps to the limits, too."""
+        word = self.of(outcome.tool, outcome.asked)
+        if word is None or word.fits is None or not isinstance(outcome.data, dict):
+            return outcome
+        return word.fits(outcome, max_lines, max_bytes)
+
+    def placed(self, outcome: Outcome, where: str) -> Outcome:
+        """Say where a file was looked for that is not there: in a sandbox that is not the folder a person works in."""
+        error = outcome.error
+        if not self.sandboxed or error is None or error.code != Code.NOT_FOUND or _GONE not in error.message:
+            return outcome
+        told = error.message
+        if where != "." and not told.startswith(("run:", "/")):
+            told = told.replace(_GONE, f" does not exist in the sandbox {where}.", 1)
+        found = replace(error, message=told, details={**error.details, "sandbox": where})
+        return replace(outcome, error=found, summary=outcome.summary.replace(error.message, told))
 
     def reworded(self, problem: Problem, word: Word) -> Problem:
         """A problem with arguments, in the document's argument names."""

@@ -14,6 +14,7 @@ from handrail.words import Json
 Schema = Mapping[str, Any]
 CURSOR = {"type": "string"}
 STRINGS = {"type": "array", "items": {"type": "string"}}
+OBJECTS = {"type": "array", "items": {"type": "object"}}
 LIMIT = {"type": "integer", "minimum": 1}
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -85,7 +86,7 @@ def _out_of_bounds(schema: Schema, value: Any, place: str) -> Iterator[tuple[str
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         least, most = schema.get("minimum", value), schema.get("maximum", value)
         if not least <= value <= most:
-            yield place, f"expected {_range(schema)}", str(value)
+            yield place, f"expected {_range(schema)}", short(value)
     if isinstance(value, (str, list)):
         unit = "characters" if isinstance(value, str) else "items"
         least, most = (

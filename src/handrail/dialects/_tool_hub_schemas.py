@@ -107,16 +107,16 @@ RESULTS: dict[str, dict[str, Any]] = {
     "core/http.fetchText": {
         "type": "object",
         "properties": {"url": _TEXT, "status": _COUNT, "headers": _HEADERS, "text": _TEXT, "bytes": _COUNT}
-        | {"nextCursor": _CURSOR},
+        | {"nextCursor": _CURSOR, "fileRef": _TEXT},
         "required": ["url", "status", "text", "bytes"],
         "additionalProperties": False,
     },
     "core/http.fetchJson": properties(json={}, status="integer"),
     "core/http.downloadFile": properties(destPath="string", bytes="integer", sha256="string"),
     "core/http.head": properties(status="integer", headers=_HEADERS),
-    "core/util.json.select": properties(value={}),
-    "core/util.text.truncate": properties(text="string"),
+    "core/util.json.select": properties(value={}, fileRef_="string"),
+    "core/util.text.truncate": properties(text="string", fileRef_="string"),
     "core/util.hash.sha256Text": properties(sha256="string"),
     "core/util.time.now": properties(iso="string", epochMs="integer", timezone="string"),
-    "core/util.template.render": properties(text="string"),
+    "core/util.template.render": properties(text="string", fileRef_="string"),
 }

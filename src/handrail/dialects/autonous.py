@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from handrail.dialects._cursor import following, goes_on
 from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call
 from handrail.dialects._schema import CURSOR, LIMIT, properties
 from handrail.dialects._telling import asked_for, finished, picked, problem, spoken_call
 from handrail.errors import FACTS, Code, Problem
-from handrail.words import Json, Outcome
+from handrail.words import Json, Outcome, Truncation
 
 DEEPEST = 10  # how far `recursive` goes
 
@@ -29,7 +31,8 @@ def _ls_back(args: Args) -> Args | None:
 
 def _read(args: Args) -> Args:
     """Bytes are counted only where bytes are asked for; otherwise the whole file is shown as far as limits go."""
-    return {"byte_offset": 0, **args} if "byte_limit" in args else args
+    asked = goes_on(args)
+    return {"byte_offset": 0, **asked} if "byte_limit" in asked else asked
 
 
 def _write(args: Args) -> Args:
@@ -72,10 +75,47 @@ def _found(outcome: Outcome) -> str:
 
 
 def _matched(outcome: Outcome) -> str:
-    return _lines(f"{item['file']}:{item['line']}:{item['text']}" for item in outcome.data["matches"])
+    return _lines(map(_match, outcome.data["matches"]))
 
 
-WORDS = (
+def _match(item: Mapping[str, Any]) -> str:
+    return f"{item['file']}:{item['line']}:{item['text']}"
+
+
+def _fits(outcome: Outcome, max_lines: int, max_bytes: int) -> Outcome:
+    """Matches as far as they fit with the file's name before each; the cursor goes on behind the last of them."""
+    rows, size, count = outcome.data["matches"], 0, 0
+    for item in rows:
+        size += len(_match(item).encode("utf-8", "surrogatepass")) + 1
+        if count == max_lines or size > max_bytes:
+            break
+        count += 1
+    if count == len(rows):
+        return outcome
+    shown = rows[: max(count, 1)]
+    cursor = _behind(shown[-1], outcome.evidence[0].ref)
+    cut = Truncation("lines" if count == max_lines else "bytes", len(shown), outcome.data.get("total"), cursor)
+    return replace(outcome, data={**outcome.data, "matches": shown, "next_cursor": cursor}, truncation=cut)
+
+
+def _behind(item: Mapping[str, Any], place: str) -> str | None:
+    """The cursor behind a match, from the place that was searched; none for a name that is shown escaped."""
+    name = str(item["file"])
+    below = "" if name == place else name.removeprefix(f"{place}/")
+    return None if "\\" in below else f"{below.replace('%', '%25')}:{item['line']}"
+
+
+RESULT = properties(
+    ok="boolean",
+    exit_code="integer",
+    stdout="string",
+    stderr="string",
+    truncated_lines="boolean",
+    truncated_bytes="boolean",
+    next_page_cursor_="string",
+    meta_="object",
+)
+_WORDS = (
     Word(
         "ls",
         "list_dir",
@@ -105,12 +145,13 @@ WORDS = (
         "Search files for a pattern; matches come as file:line:text.",
         properties(path="string", pattern="string", glob_="string", limit_={**LIMIT, "maximum": 5000}, cursor_=CURSOR),
         outward=_matched,
+        fits=_fits,
     ),
     Word(
         "read",
         "read_file",
         "Read a file, or part of it from a byte offset.",
-        properties(path="string", offset_={"type": "integer", "minimum": 0}, limit_bytes_=LIMIT),
+        properties(path="string", offset_={"type": "integer", "minimum": 0}, limit_bytes_=LIMIT, cursor_=CURSOR),
         names={"offset": "byte_offset", "limit_bytes": "byte_limit"},
         inward=_read,
         outward=lambda outcome: outcome.data["text"],
@@ -123,7 +164,7 @@ WORDS = (
         defaults={"mode": "overwrite"},
         inward=_write,
         back=_write_back,
-        outward=lambda outcome: f"{outcome.data['bytes']}\n",
+        outward=lambda outcome: f"{outcome.data['written']}\n",
     ),
     Word(
         "edit",
@@ -143,6 +184,7 @@ WORDS = (
         outward=lambda outcome: outcome.data.get("stdout") or "",
     ),
 )
+WORDS = tuple(replace(word, result=RESULT) for word in _WORDS)
 
 
 def _envelope(outcome: Outcome) -> dict[str, Json]:
@@ -157,8 +199,11 @@ def _envelope(outcome: Outcome) -> dict[str, Json]:
         "truncated_lines": cut is not None and cut.by != "bytes",
         "truncated_bytes": cut is not None and cut.by == "bytes",
     }
-    if cut is not None and cut.next_cursor is not None:
-        told["next_page_cursor"] = cut.next_cursor
+    cursor = cut.next_cursor if cut is not None else None
+    if cursor is not None and outcome.tool == "read_file":
+        cursor = following(cursor)  # ours names lines, and the path once more
+    if cursor is not None:
+        told["next_page_cursor"] = cursor
     return {**told, "meta": _meta(outcome)}
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from handrail.arguments import short
 from handrail.dialects._dialect import Dialect, Event, Message, Word, one_call
 from handrail.dialects._schema import CURSOR, LIMIT, STRINGS, properties
 from handrail.dialects._telling import ENDS, asked_for, files_changed, finished, problem, spoken_call
 from handrail.errors import Code, Problem
+from handrail.spelling import nearest
 from handrail.words import Json, Outcome, TouchKind
 
 # As its document prints it; `thought` and `evidence` stand in the last of its examples.
@@ -29,6 +31,7 @@ DISPLAY = {
     "required": ["content"],
     "additionalProperties": False,
 }
+REQUEST = ("tool_call_id", "name", "version", "args", "requested_permissions", "trace_id", "timestamp", "tool")
 WORDS = (
     Word(
         "list_dir",
@@ -165,9 +168,19 @@ def _approval(request: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _messages(message: Mapping[str, Any]) -> Message:
-    """A ToolCallRequest, or the short form `{"tool": …, "args": …}` of the document's examples."""
+    """A ToolCallRequest, or the short form `{"tool": …, "args": …}` of the document's examples.
+
+    A field that it does not have is refused: it may be one that was meant to narrow, misspelt.
+    """
     if not isinstance(message, Mapping) or not isinstance(message.get("args"), Mapping):
         raise Problem(Code.INVALID_ARGS, "A ToolCallRequest needs `name` and `args`.")
+    for key in message:
+        if key not in REQUEST:
+            near = nearest(str(key), REQUEST, 1, 0.6)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(REQUEST)}."
+            raise Problem(Code.INVALID_ARGS, f"A ToolCallRequest has no {short(key)}; {hint}", field=short(key))
+    if isinstance(at := message.get("timestamp", 0), bool) or not isinstance(at, (int, float)):
+        raise Problem(Code.INVALID_ARGS, f"`timestamp`: expected a number, got {short(at)}.", field="timestamp")
     return one_call(
         message,
         "name" if "name" in message else "tool",

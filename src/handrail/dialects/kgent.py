@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from handrail.dialects._cursor import as_cursor, following, goes_on
 from handrail.dialects._dialect import Dialect, Event, Message, Word, one_call, overwriting
 from handrail.dialects._schema import CURSOR, LIMIT, STRINGS, properties
 from handrail.dialects._telling import asked_for, files_changed, finished, picked, problem, spoken_call
-from handrail.dialects.kgent_whole import as_cursor, following, goes_on, of_entries, of_file, of_matches
+from handrail.dialects.kgent_whole import of_entries, of_file, of_matches
 from handrail.errors import Code
 from handrail.words import Json, Outcome
 
@@ -17,9 +19,8 @@ TOOLSETS = {
     "SkillToolset": ("list_skills", "load_skill"),
     "MemoryToolset": ("recall_memory", "write_memory"),
 }
-
-
-WORDS = (
+_GROUPS = {name: group for group, names in TOOLSETS.items() for name in names}
+_WORDS = (
     Word(
         "read_file",
         "read_file",
@@ -66,6 +67,7 @@ WORDS = (
         properties(content="string", scope_="string", tags_=STRINGS),
     ),
 )
+WORDS = tuple(replace(word, toolset=_GROUPS[word.name]) for word in _WORDS)
 
 
 def _envelope(outcome: Outcome) -> dict[str, Json]:
@@ -133,4 +135,5 @@ DIALECT = Dialect(
     events=_events,
     approval=_approval,
     messages=_messages,
+    sandboxed=True,
 )

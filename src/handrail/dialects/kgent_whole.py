@@ -2,47 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from handrail.dialects._dialect import Args, Rest
-from handrail.errors import Code, Problem
 from handrail.words import Json, Outcome
 
 MOST_PAGES = 40
-_GOES_ON = ("offset", "limit", "column", "byte_offset", "byte_limit")
-
-
-def goes_on(args: Args) -> Args:
-    """The arguments that a cursor of read_file stands for."""
-    cursor = args.pop("cursor", None)
-    if cursor is None:
-        return args
-    try:
-        part = json.loads(cursor)
-    except (ValueError, RecursionError):
-        part = None
-    if not isinstance(part, dict) or not set(part) <= set(_GOES_ON):
-        raise Problem(Code.INVALID_ARGS, "`cursor` is none that read_file gave; leave it out to start over.")
-    return {**args, **part}
-
-
-def following(cursor: str | None) -> str | None:
-    """The cursor that goes on with a file, from ours, which names the path once more; none where it leads nowhere."""
-    try:
-        part = json.loads(cursor or "{}")
-    except ValueError:  # a secret in it was hidden
-        return None
-    return json.dumps({name: part[name] for name in _GOES_ON if name in part}) if part else None
-
-
-def as_cursor(args: Args) -> Args | None:
-    """Our arguments in the document's: what names a part stands in the cursor."""
-    part = {name: args[name] for name in _GOES_ON if name in args}
-    if set(args) - {"path", *part}:
-        return None
-    return {"path": args["path"], **({"cursor": json.dumps(part)} if part else {})}
 
 
 def of_file(_: Outcome, args: Mapping[str, Json]) -> Rest | None:

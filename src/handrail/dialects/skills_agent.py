@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from posixpath import normpath
 from typing import Any
 
+from handrail.arguments import short
 from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call, overwriting, table
-from handrail.dialects._schema import CURSOR, LIMIT, properties
+from handrail.dialects._schema import CURSOR, LIMIT, OBJECTS, STRINGS, properties
 from handrail.dialects._telling import ENDS, finished, picked, problem, spoken_call, stamp
+from handrail.errors import Code, Problem
 from handrail.words import Json, Outcome
 
 ARGUMENTS = {"type": "array", "items": {"type": "string", "maxLength": 4096}, "maxItems": 64}
@@ -37,6 +40,10 @@ def _grep_back(args: Args) -> Args | None:
 
 def _script(args: Args) -> Args:
     """`{name, source}` as the one id that skills have here; its scratch folder is its sandbox."""
+    path = args["script"]
+    if "\0" not in path and not normpath(path).startswith("scripts/"):
+        text = f"{short(path)} does not lie beneath scripts/ of the skill; relative_path is such as scripts/fill.py."
+        raise Problem(Code.PATH_OUTSIDE_ROOTS, text, path=short(path))
     skill = args["skill"]
     told = {**args, "skill": f"{skill['source']}:{skill['name']}" if skill.get("source") else skill["name"]}
     return {**told, "cwd": "skill"} if args.get("cwd") == "skill" else {**told, "cwd": "scratch"}
@@ -100,6 +107,7 @@ def _kept(refs: Iterable[str]) -> dict[str, Json]:
     return {f"{kind}_ref": name for name in names for kind in ("stdout", "stderr") if f"/{kind}_" in name}
 
 
+_NEXT: dict[str, Any] = {"truncated": "boolean", "next_cursor_": CURSOR}
 WORDS = (
     Word(
         "read_file",
@@ -107,6 +115,9 @@ WORDS = (
         "Read a text file: an excerpt, its hash, and where the whole is.",
         properties(path="string", offset_=LIMIT, limit_=LIMIT),
         outward=_read_result,
+        result=properties(
+            ok="boolean", content_excerpt="string", sha256="string", truncated="boolean", storage_ref_="string"
+        ),
     ),
     Word(
         "list_dir",
@@ -114,6 +125,7 @@ WORDS = (
         "List a folder; sensitive files are left out.",
         properties(path="string", limit_=LIMIT, cursor_=CURSOR),
         outward=_list_result,
+        result=properties(ok="boolean", entries=OBJECTS, hidden="integer", protected="integer", **_NEXT),
     ),
     Word(
         "grep",
@@ -130,6 +142,7 @@ WORDS = (
         inward=_grep,
         back=_grep_back,
         outward=_grep_result,
+        result=properties(ok="boolean", matches_=OBJECTS, files_=STRINGS, **_NEXT),
     ),
     Word(
         "run_script",
@@ -146,6 +159,15 @@ WORDS = (
         inward=_script,
         back=_script_back,
         outward=_script_result,
+        result=properties(
+            ok="boolean",
+            exit_code={"type": ["integer", "null"]},
+            stdout="string",
+            stderr="string",
+            timeout="boolean",
+            stdout_ref_="string",
+            stderr_ref_="string",
+        ),
     ),
     Word(
         "write_file",
@@ -155,6 +177,7 @@ WORDS = (
         always={"mode": "overwrite"},
         back=overwriting,
         outward=lambda outcome: {"bytes": outcome.data["bytes"], "sha256": outcome.data["sha256"]},
+        result=properties(ok="boolean", bytes="integer", sha256="string"),
     ),
     Word("delete_file", "delete_path", "Delete a file.", properties(path="string"), always={"confirm": True}),
     Word(

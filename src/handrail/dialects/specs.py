@@ -41,8 +41,10 @@ def spec(word: Word, tool: Described) -> dict[str, Json]:
         "version": word.version,
         "description": word.says,
         "args_schema": deepcopy(dict(word.args)),
-        "return_schema": {"type": "object"} if word.result is None else deepcopy(dict(word.result)),
+        "return_schema": deepcopy(dict(ours["return_schema"] if word.result is None else word.result)),
     }
+    if word.toolset:
+        told["toolset"] = word.toolset
     if word.capabilities:
         told["capabilities"] = list(word.capabilities)
     return told

@@ -80,9 +80,33 @@ def _fetch_result(outcome: Outcome) -> Json:
     cut = outcome.truncation
     if outcome.data["complete"] or cut is None:
         return told
-    more = {"nextCursor": cut.next_cursor} if cut.next_cursor else {}
+    more = ({"nextCursor": cut.next_cursor} if cut.next_cursor else {}) | _kept(outcome)
     where = f"the whole is {outcome.refs[-1].ref}" if outcome.refs else "`cursor` goes on, downloadFile keeps it"
     return {**told, "text": f"{told['text'].rstrip()}\n[truncated; {where}]", **more}
+
+
+def _text_result(outcome: Outcome) -> Json:
+    """A utility's text within what a model is shown; the whole is a file."""
+    return {"text": excerpt(outcome.data["text"], _where(outcome))} | _kept(outcome)
+
+
+def _select_result(outcome: Outcome) -> Json:
+    """A selected value; one that is too large as the beginning of its JSON, the whole is a file."""
+    if not outcome.refs:
+        return {"value": outcome.data["value"]}
+    import orjson
+
+    text = orjson.dumps(outcome.data["value"], option=orjson.OPT_INDENT_2).decode()
+    return {"value": excerpt(text, _where(outcome)), **_kept(outcome)}
+
+
+def _where(outcome: Outcome) -> str:
+    whole = f"the whole is {outcome.refs[-1].ref}; " if outcome.refs else ""
+    return f"{whole}keep long texts in files with core/fs.writeText"
+
+
+def _kept(outcome: Outcome) -> dict[str, Json]:
+    return {"fileRef": outcome.refs[-1].ref} if outcome.refs else {}
 
 
 def _download_result(outcome: Outcome) -> Json:
@@ -208,18 +232,18 @@ WORDS = (
         "json_select",
         "Select from JSON with a JMESPath expression.",
         names={"path": "expression"},
-        outward=_only("value"),
+        outward=_select_result,
     ),
     _word(
         "core/util.text.truncate",
         "truncate_text",
         "Cut a text to a number of characters, with a mark.",
         names={"maxChars": "max_chars"},
-        outward=_only("text"),
+        outward=_text_result,
     ),
     _word("core/util.hash.sha256Text", "hash_text", "Compute the SHA-256 of a text.", outward=_only("sha256")),
     _word("core/util.time.now", "now", "Tell the time: ISO, epoch ms, time zone.", outward=_now_result),
-    _word("core/util.template.render", "render_template", "Render a Mustache template.", outward=_only("text")),
+    _word("core/util.template.render", "render_template", "Render a Mustache template.", outward=_text_result),
 )
 
 
@@ -228,21 +252,26 @@ WORDS = (
 
 def _envelope(outcome: Outcome) -> dict[str, Json]:
     """ToolResult: result or error, and always evidence."""
-    told: dict[str, Json] = {
-        "ok": outcome.ok,
-        "toolCallId": outcome.call_id,
-        "tool": DIALECT.tool_name(outcome.tool, outcome.asked),
-        "result": None,
-        "evidence": _evidence(outcome),
-        "error": None,
-    }
+    name = DIALECT.tool_name(outcome.tool, outcome.asked)
+    told: dict[str, Json] = {"ok": outcome.ok, "toolCallId": outcome.call_id, "tool": name, "result": None}
+    told |= {"evidence": _evidence(outcome), "error": None}
     if outcome.error is not None:
-        kind = error_kind(outcome.error.code, outcome.tool)
-        return told | {"error": {"kind": kind, "message": outcome.error.message, "details": problem(outcome, DIALECT)}}
+        return told | {"error": _error(outcome)}
     if outcome.data is None:
         return told | {"result": {"fileRef": outcome.refs[-1].ref if outcome.refs else None}}
     result = DIALECT.told(outcome)
     return told | {"result": outcome.data if result is None else result}
+
+
+def _error(outcome: Outcome) -> dict[str, Json]:
+    """The kind, and what would mend the call in the document's words: arguments, and what the tool needs."""
+    assert outcome.error is not None
+    kind, text, details = error_kind(outcome.error.code, outcome.tool), outcome.error.message, problem(outcome, DIALECT)
+    if outcome.error.code == Code.ALREADY_EXISTS:
+        text = f"{text.partition(' exists already')[0]} exists already; overwrite=true replaces it where policy allows."
+    word = DIALECT.of(outcome.tool, outcome.asked)
+    needed = {"requiredCapabilities": list(word.capabilities)} if word is not None and kind == "POLICY_DENIED" else {}
+    return {"kind": kind, "message": text, "details": details | needed}
 
 
 def error_kind(code: str, tool: str) -> str:
@@ -357,6 +386,7 @@ DIALECT = Dialect(
     events=_events,
     approval=_approval,
     messages=_messages,
+    sandboxed=True,
     former={word.name.removeprefix("core/"): word.name for word in WORDS},
     touches={
         "read:fs": ("fs.read",),

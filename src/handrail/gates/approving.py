@@ -16,7 +16,7 @@ from handrail.gates import asking
 from handrail.gates.step import Step, arm, denial, pause
 from handrail.policy import World, decide
 from handrail.ports import Reply, Request
-from handrail.words import Decision, Grant, Touch
+from handrail.words import Decision, Grant, Touch, TouchKind
 
 if TYPE_CHECKING:
     from handrail.kernel import Parts
@@ -115,13 +115,12 @@ class Approving:
         self._take(step, grant, fits=fits)
 
     def _take(self, step: Step, grant: Grant, *, fits: bool) -> None:
-        if not fits or not self._parts.ledger.use(grant, self._parts.clock.now()):
-            raise Problem(
-                Code.APPROVAL_DENIED,
-                "What was approved is not what would run now: the arguments, a file, the policy or the approval "
-                "itself has changed since. Repeat the call to ask anew.",
-                approval=grant.request,
-            )
+        if not fits:
+            text = "What the call touches changed between its approval and its turn. Repeat the call to ask anew."
+            raise Problem(Code.APPROVAL_DENIED, text, approval=grant.request)
+        if not self._parts.ledger.use(grant, self._parts.clock.now()):
+            text = "The approval was used, taken back or has expired before the call had its turn. Repeat the call."
+            raise Problem(Code.APPROVAL_DENIED, text, approval=grant.request)
         told = {"grant": orjson.loads(asking.canonical(grant)), "request": grant.request, "scope": grant.scope.word}
         self._append("approval.granted", step, {**told, "by": grant.given_by})
 
@@ -146,24 +145,23 @@ class Approving:
         """The grant of the request that the call names, if this is exactly the call it was given for."""
         grant = self._parts.ledger.granted(step.digest, self._parts.clock.now())
         if grant is None or grant.request != approval:
-            self._refuse_pending(approval)
-            raise Problem(
-                Code.APPROVAL_DENIED,
-                f"Approval {approval} does not fit this call: it is not granted, expired or used, or something it "
-                "was bound to (arguments, files, policy) has changed since.",
-                approval=approval,
-            )
+            raise Problem(Code.APPROVAL_DENIED, self._misfit(step, approval), approval=approval)
         return grant
 
-    def _refuse_pending(self, approval: str) -> None:
-        """Say so where nobody has answered yet."""
+    def _misfit(self, step: Step, approval: str) -> str:
+        """Say which of the things that an approval is bound to is not as it was."""
+        parts, ledger, now = self._parts, self._parts.ledger, self._parts.clock.now()
         try:
-            state = self._parts.ledger.find(approval).state
+            record = ledger.find(approval)
         except KeyError:
-            return
-        if state == "pending":
-            text = f"Approval {approval} is not granted yet: `handrail approvals grant {approval}`."
-            raise Problem(Code.APPROVAL_DENIED, text, approval=approval, state=state)
+            return f"There is no approval {approval}; `handrail approvals list --all` shows them."
+        if record.state == "pending":
+            return f"Approval {approval} is not granted yet: `handrail approvals grant {approval}`."
+        from handrail.gates import misfits
+
+        standing = ledger.granted(record.request.digest, now) is not None
+        args = parts.finisher.hidden(orjson.loads(step.args_json))
+        return misfits.why(record, step, args, parts.policy_digest, parts.workspace, standing=standing)
 
     async def _request(self, step: Step) -> Grant:
         parts, used = self._parts, self._parts.limits.usage.used
@@ -243,18 +241,28 @@ class Approving:
             caller=step.call.caller,
             max_scope=verdict.scope,
             touches=asking.targets(step.touches),
-            diff=await self._preview(step),
+            diff=await self.preview(step),
             reviews=step.reviews,
         )
 
-    async def _preview(self, step: Step) -> str:
+    async def preview(self, step: Step) -> str:
         """What would change; a call that would fail anyway fails here, before anyone is asked."""
         assert step.tool is not None
         if step.diff is not None:
             return step.diff
-        if step.tool.preview is None:
+        if step.tool.preview is None or not self._may_see(step):
             return ""
         return str(self._parts.finisher.hidden(await step.tool.preview(**self._inputs(step))))
+
+    def _may_see(self, step: Step) -> bool:
+        """Whether the call may read what it would delete: else a person is asked also about what is not there."""
+        read = {touch.target for touch in step.touches if touch.kind is TouchKind.FS_READ}
+        unread = [
+            Touch(TouchKind.FS_READ, touch.target, follow=touch.follow, place=touch.place)
+            for touch in step.touches
+            if touch.kind is TouchKind.FS_DELETE and touch.target not in read
+        ]
+        return not unread or decide(unread, self._world(step, ())).decision is Decision.ALLOW
 
 
 def _denied(request: str, reply: Reply) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from handrail.policy.patterns import literal
 from handrail.words import Json, Touch, TouchKind
 
 _IMPACT = {
@@ -63,8 +64,3 @@ def impact(touches: Sequence[Touch]) -> dict[str, list[str]]:
 def targets(touches: Sequence[Touch]) -> tuple[tuple[str, str], ...]:
     """The (kind, target) pairs that a wider grant would cover; wildcards in real names are made literal."""
     return tuple((touch.kind.value, literal(touch.shown)) for touch in touches)
-
-
-def literal(path: str) -> str:
-    """Write a path as a pattern that matches only itself."""
-    return "".join(f"[{char}]" if char in "*?[" else char for char in path)

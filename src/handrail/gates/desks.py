@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from handrail.catalog import Tool
 from handrail.gates.step import FILES, Step
 from handrail.ports import Places, Work
-from handrail.words import Touch, noun
+from handrail.words import Touch, TouchKind, noun
 
 if TYPE_CHECKING:
     from handrail.kernel import Parts
@@ -73,6 +73,7 @@ class Desks:
         paths = tuple(name for name, mark in tool.targets if mark.kind in FILES)
         own = [(name, port.__name__) for name, port in tool.injected if port.__name__ not in shared]
         simple = len(paths) == 1 and tool.touches_of is None and paths[0] in tool.single_paths
+        simple = simple and not any(mark.deep and mark.kind is not TouchKind.FS_READ for _, mark in tool.targets)
         desk = self._known[tool.name] = Desk(
             shared={name: shared[port.__name__] for name, port in tool.injected if port.__name__ in shared},
             files=tuple(name for name, port in own if port == _FILES),

@@ -108,11 +108,6 @@ def change_fields(change: Change) -> dict[str, Json]:
     return told
 
 
-def change_from(fields: Mapping[str, Any]) -> Change:
-    """Read one change back from an event."""
-    return Change(**{name: value for name, value in fields.items() if name in Change.__dataclass_fields__})
-
-
 def cut(value: Any) -> Any:
     """Shorten what an event keeps of a value; a cut names the length and hash of the whole."""
     if isinstance(value, str):
@@ -200,6 +195,10 @@ EVENTS = {
     "review.dropped": EventKind(
         "what a review was keeping when its runtime was killed was put back, but for what was changed since",
         ("run", "call", "paths", "left", "aside"),
+    ),
+    "planted.found": EventKind(
+        "what programs had made that none may, when their runtime was killed, was set aside, but for what is left",
+        ("run", "paths", "aside", "left"),
     ),
     "skill.loaded": EventKind(
         "a skill became the active one of the run; until another does, only its `allowed_tools` may be called",

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Generator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 from handrail.catalog import Tool
 from handrail.errors import Code, Problem
 from handrail.ports import BoundWorkspace
 from handrail.versions import adapt
-from handrail.words import Answer, Call, Decision, Grant, How, Json, Touch, TouchKind, Verdict
+from handrail.words import Answer, Call, Decision, Grant, Json, Touch, TouchKind, Verdict
 
 PLAIN = frozenset({str, int, float, bool, type(None)})  # values that nobody can change
 FILES = frozenset({TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE})
@@ -69,31 +68,35 @@ class Step:
     def __init__(self, call: Call, id: str, began: float) -> None:  # noqa: A002
         self.call, self.id, self.began = call, id, began
 
+    # what is asked
     question: Question | None = None
     tool: Tool | None = None
     args: dict[str, Any] | None = None
     args_json: bytes = b"{}"
     key: bytes = b""
+    warnings: tuple[str, ...] = ()
     touches: tuple[Touch, ...] = ()
+    outside: Problem | None = None  # why a path could not be resolved beneath a root
+    # what was decided
+    admitted: bool = False
     verdict: Verdict | None = None
     judged: Judged | None = None
-    grant: Grant | None = None
-    warnings: tuple[str, ...] = ()
-    files: BoundWorkspace | None = None
-    digest: str = ""
-    outside: Problem | None = None  # why a path could not be resolved beneath a root
-    admitted: bool = False
-    started: bool = False
     changing: bool = True
-    waited: bool = False
-    task: asyncio.Task[Any] | None = None
-    timer: asyncio.TimerHandle | None = None
-    expired: bool = False
-    held: frozenset[str] = frozenset()
+    # what a person said
+    digest: str = ""
+    grant: Grant | None = None
     effects: Grant | None = None  # the approval of effects that this call had before, which covers running it again
     reviews: str = ""  # digest of the call whose effects are asked for
     diff: str | None = None  # what a person is shown of changes that were found by running
+    # how it goes
+    waited: bool = False
+    held: frozenset[str] = frozenset()
+    started: bool = False
     plain: bool = False  # nothing but the tool and its arguments was given
+    files: BoundWorkspace | None = None
+    task: asyncio.Task[Any] | None = None
+    timer: asyncio.TimerHandle | None = None
+    expired: bool = False
     again: Answered | None = None  # what its answer was the same as
 
     @property
@@ -166,18 +169,6 @@ def _expire(step: Step) -> None:
     step.expired = True
     if step.task is not None:
         step.task.cancel()
-
-
-def carried(touches: tuple[Touch, ...]) -> tuple[Touch, ...]:
-    """What lies below a moved folder will lie below its target: it is judged there, too."""
-    found = list(touches)
-    for number, (source, target) in enumerate(pairwise(touches), 1):
-        if source.how is How.MOVE and source.below and source.place is not None and target.place is not None:
-            start = len(source.place.path)
-            base = target.place.path
-            below = tuple([f"{base}{path[start:]}" for path in source.below])
-            found[number] = replace(target, below=below)
-    return tuple(found)
 
 
 def denial(step: Step) -> Problem:

@@ -111,7 +111,7 @@ _IF_FUNCTION = {
 }  # fmt: skip
 _FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function", "class"})
 _NAMES = ("name", "property", "left", "declarator", "type")
-_IDENTIFIER = re.compile(r"[^\W\d][\w$.:]*", re.UNICODE)
+_IDENTIFIER = re.compile(r"~?[^\W\d][\w$.:~]*", re.UNICODE)
 MAX_NODES = 20_000  # looked at in one file
 MAX_NAME = 120
 

@@ -29,6 +29,7 @@ MAX_ENDS = 3  # after so many bad ends grammars are left alone
 LONG_LINES = 400  # characters of a line on average: no person wrote it, and a grammar takes long for it
 _START = "import sys; sys.path[:] = {path!r}; from handrail.index.reader import serve; serve()"
 _PASSED = ("LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR")
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 _HEAD = struct.Struct(">II")
 _SIZE = struct.Struct(">I")
 
@@ -121,6 +122,25 @@ def _exactly(stream: IO[bytes], size: int, deadline: float) -> bytes:
     return b"".join(parts)
 
 
+def shut_in() -> None:
+    """Read what programs are made of and nothing else: no other file, no writing, nobody to talk to.
+
+    As far as the kernel offers it; what it offers and then refuses ends the process.
+    """
+    from handrail.sandbox import landlock, seccomp
+    from handrail.sandbox.inside import calls
+
+    folders = {*_LIBRARIES, sys.prefix, sys.base_prefix, *(path for path in sys.path if path)}
+    fds = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in folders if os.path.isdir(path)]
+    if landlock.abi():
+        landlock.restrict_self(fds)
+    for fd in fds:
+        os.close(fd)
+    if seccomp.supported(machine := os.uname().machine):
+        calls.prctl(calls.NO_NEW_PRIVS, 1)
+        calls.filter_calls(seccomp.program(seccomp.Filter(machine, network=False, unix=False, ipc=False)))
+
+
 def serve() -> None:
     """Be that process: read a text, write its marks, until nobody asks any more."""
     import json
@@ -129,6 +149,7 @@ def serve() -> None:
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    shut_in()
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while head := source.read(_HEAD.size):
         extension, text = (source.read(size).decode() for size in _HEAD.unpack(head))

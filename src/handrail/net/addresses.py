@@ -21,6 +21,13 @@ METADATA = frozenset(
         *("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254"),
     )
 )
+METADATA_NAMES = frozenset(  # wherever they lead to: a private resolver may have moved them
+    (
+        *("metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"),
+        *("metadata.azure.internal", "metadata.tencentyun.com", "metadata.platformequinix.com", "metadata.packet.net"),
+    )
+)
+CREDENTIALS = "gives out a machine's credentials"
 _SPECIAL_V4 = (
     ("0.0.0.0/8", "this network"),
     ("10.0.0.0/8", "a private network"),
@@ -81,7 +88,7 @@ def special(text: str) -> str | None:
     if address is None:
         return "not an address"
     if address in METADATA:
-        return "gives out a machine's credentials"
+        return CREDENTIALS
     if isinstance(address, IPv4Address):
         return next((why for network, why in _V4 if address in network), None)
     if (int(address) >> 32) & 0xFFFFFFFF in _ISATAP:

@@ -150,7 +150,7 @@ class BoundNet:
         trip = self._trip(request, self._network.bounds.max_bytes, body.take)
         response = await self._sent(trip, request, body.forget)
         whole = body.whole()
-        return replaced(response, body=whole, bytes=len(whole)), body.digest.hexdigest
+        return replaced(response, body=whole, bytes=len(whole), ascii=body.ascii), body.digest.hexdigest
 
     async def download(self, request: HttpRequest, write: Take) -> HttpResponse:
         """Send a GET and hand each piece of a success on; a retry goes on where the last one was cut, or not at all."""

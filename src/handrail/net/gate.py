@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from handrail.errors import Code, Problem
-from handrail.net.addresses import networks, refused
+from handrail.net.addresses import CREDENTIALS, METADATA_NAMES, networks, refused
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -55,6 +55,8 @@ class Gate:
         if is_address(host):
             self.check(host, host)
             return (host,)
+        if host in METADATA_NAMES:
+            raise not_public(host, host, CREDENTIALS)
         try:
             found = tuple(await self.resolver(host, port))
         except (OSError, UnicodeError) as error:
@@ -89,9 +91,10 @@ def is_address(host: str) -> bool:
 def not_public(host: str, address: str, why: str) -> Problem:
     """The problem of a host that leads to an address that must not be dialled."""
     named = address if host == address else f"{host} leads to {address}, which"
+    allowed = "Inner networks are reached only where http.allowed_networks names them."
     return Problem(
         Code.HOST_NOT_ALLOWED,
-        f"{named} is not public: {why}. Inner networks are reached only where http.allowed_networks names them.",
+        f"{named} is not public: {why}. {'No setting allows it.' if why == CREDENTIALS else allowed}",
         host=host,
         address=address,
         reason=why,

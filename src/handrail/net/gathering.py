@@ -44,12 +44,16 @@ class Digest:
 
     async def hexdigest(self) -> str:
         """Wait for what is not hashed yet, and give the hash of all of it."""
-        if self._job is not None:
-            if self._parts and self._job.done():
-                self._job = _threads().submit(self._work)
+        self.end()
+        if self._job is not None and not self._job.done():
             await asyncio.wrap_future(self._job)
         self._work()  # what is left is little
         return self._hash.hexdigest()
+
+    def end(self) -> None:
+        """Have the rest of a large body hashed, too."""
+        if self._job is not None and self._parts and self._job.done():
+            self._job = _threads().submit(self._work)
 
     def _work(self) -> None:
         while self._parts:
@@ -59,7 +63,7 @@ class Digest:
 class Body:
     """A body as it gathers."""
 
-    __slots__ = ("_pieces", "digest")
+    __slots__ = ("_pieces", "ascii", "digest")
 
     def __init__(self) -> None:
         self.forget()
@@ -67,13 +71,16 @@ class Body:
     def forget(self) -> None:
         """Begin anew."""
         self._pieces: list[bytes] = []
+        self.ascii = True  # looked at while a piece is near: all of it at the end takes three times as long
         self.digest = Digest()
 
     async def take(self, piece: bytes) -> None:
         """Take one piece in."""
         self._pieces.append(piece)
         self.digest.take(piece)
+        self.ascii = self.ascii and piece.isascii()
 
     def whole(self) -> bytes:
-        """All that came."""
+        """All that came; nothing more does."""
+        self.digest.end()
         return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)

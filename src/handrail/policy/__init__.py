@@ -3,18 +3,18 @@
 builtin, confine, enablement, skills   deny, and only deny
 programs (forbidden commands)          deny, and ask for what cannot be looked at
 rules                                  the operator's: the strictest that matches
-defaults                               only where no rule matches
+defaults, programs                     only where no rule matches
 grants                                 lift ask, never deny
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from handrail.policy import builtin, confine, defaults, enablement, grants, programs, rules, skills
 from handrail.policy.world import ALLOW, ASK, DENY, MOVE, READ, RUN, WRITE, ToolFacts, World
-from handrail.words import Exclusion, Finding, Place, PlaceKind, Touch, Verdict
+from handrail.words import Exclusion, Finding, Touch, Verdict
 
 __all__ = ["ToolFacts", "World", "as_judged", "decide"]
 
@@ -40,7 +40,7 @@ def decide(touches: Sequence[Touch], world: World) -> Verdict:
         decision=decision,
         findings=tuple(found),
         excluded=_excluded(touches, world, runs=runs),
-        locked=_of_programs(world)[1] if runs else (),
+        locked=world.withheld(programs.withheld)[1] if runs else (),
         scope=grants.widest(touches, world),
         grant=grant.id if grant is not None else None,
     )
@@ -61,7 +61,8 @@ def _findings(touch: Touch, world: World, *, bulk: bool) -> list[Finding]:
         judged = judged or replaces_default
         found.append(finding)
     if not judged:
-        found.append(defaults.finding(touch, world, bulk=bulk))
+        default = programs.default(touch, world) if touch.kind is RUN else defaults.finding(touch, world, bulk=bulk)
+        found.append(default)
     return found
 
 
@@ -89,37 +90,10 @@ def _excluded(touches: Sequence[Touch], world: World, *, runs: bool) -> tuple[Ex
     found: list[Exclusion] = []
     for touch in touches:
         if touch.deep and touch.place is not None and touch.kind is READ:
-            found += [*builtin.exclusions(touch, world), *rules.exclusions(touch, world), *_protected(touch, world)]
-    hidden = _of_programs(world)[0] if runs else ()
+            found += [
+                *builtin.exclusions(touch, world),
+                *rules.exclusions(touch, world),
+                *defaults.exclusions(touch, world),
+            ]
+    hidden = world.withheld(programs.withheld)[0] if runs else ()
     return tuple(dict.fromkeys([*found, *hidden])) if found else hidden
-
-
-# World's identity: the world, what its programs are not to see, what they are not to change. It depends on nothing
-# but the world, of which a run has one for each tool, and is long to write down.
-_known: dict[int, tuple[World, tuple[Exclusion, ...], tuple[Exclusion, ...]]] = {}
-_MOST_KNOWN = 32
-
-
-def _of_programs(world: World) -> tuple[tuple[Exclusion, ...], tuple[Exclusion, ...]]:
-    """What programs are not to see, and what they are not to change, beneath every root."""
-    known = _known.get(id(world))
-    if known is None:
-        hidden = [*programs.hidden(world)]
-        for root in world.roots:
-            hidden += _protected(Touch(READ, "", deep=True, place=Place(root, "", PlaceKind.DIRECTORY)), world)
-        locked = dict.fromkeys(programs.locked(world))
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        known = _known[id(world)] = (world, tuple(dict.fromkeys(hidden)), tuple(locked))
-    return known[1:]
-
-
-def _protected(touch: Touch, world: World) -> Iterator[Exclusion]:
-    """Protected names are left out, except where they say so themselves or a rule has taken the default's place."""
-    if any(replaces_default for _, replaces_default in rules.findings(touch, world)):
-        return
-    lifted = rules.allowed_patterns(touch, world)
-    for index, pattern in enumerate(world.protected):
-        if not pattern.startswith("!"):
-            later = tuple(item[1:] for item in world.protected[index + 1 :] if item.startswith("!"))
-            yield Exclusion(pattern, "defaults.protected", except_for=(*later, *lifted))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from handrail.policy.patterns import host_and_port, literal, machine_path, protects
+from handrail.policy.patterns import could_protect, host_and_port, literal, machine_path, protects
 from handrail.policy.world import DELETE, DENY, MOVE, REACH, READ, WRITE, World
 from handrail.words import Exclusion, Finding, PlaceKind, Root, Touch
 
@@ -45,6 +45,7 @@ _KEYS_LEFT_OUT = tuple(Exclusion(pattern, "builtin.key-material") for pattern in
 # `gitdir` send git to another folder for its hooks and config.
 REPOSITORY = tuple(f".git/**/{name}" for name in ("hooks", "config", "config.worktree", "commondir", "gitdir"))
 SETTINGS_FILES = ("handrail.toml",)
+_LOOKED_AT = (*KEY_MATERIAL, ".git", *SETTINGS_FILES)  # what is none of these, and in none, is nothing of the above
 METADATA_HOSTS = frozenset(
     {
         "169.254.169.254",
@@ -112,12 +113,22 @@ def _changed(absolute: str, touch: Touch, world: World) -> Iterator[Finding]:
         yield _deny("builtin.unseen", f"what lies below {touch.shown} is not known, so it cannot be judged")
     yield from _planted(absolute, touch.shown)
     yield from _settings(absolute, touch.shown, world)
-    for path in touch.below or ():
-        inner, shown = machine_path(place.root, path), place.root.shown(path)
-        yield from _settings(inner, shown, world)
-        if pattern := protects(KEY_MATERIAL, inner):
+    if touch.below:
+        yield from _taken(place.root, touch.below, world)
+
+
+def _taken(root: Root, below: tuple[str, ...], world: World) -> Iterator[Finding]:
+    """Denials of what would be taken away with a folder, or planted with it."""
+    special = could_protect(_LOOKED_AT)
+    for path in below:
+        absolute = machine_path(root, path)
+        if not special(absolute) and absolute not in world.settings_files:
+            continue  # as nearly all of many thousand
+        shown = root.shown(path)
+        yield from _settings(absolute, shown, world)
+        if pattern := protects(KEY_MATERIAL, absolute):
             yield _deny("builtin.key-material", f"{shown} is key material ({pattern})")
-        yield from _planted(inner, shown)
+        yield from _planted(absolute, shown)
 
 
 def _settings(absolute: str, shown: str, world: World) -> Iterator[Finding]:

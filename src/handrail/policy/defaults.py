@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from handrail.policy import skills
-from handrail.policy.patterns import protects
-from handrail.policy.world import ALLOW, ASK, DELETE, DENY, REACH, READ, RUN, USE, WRITE, World
-from handrail.words import Decision, Finding, How, PlaceKind, Risk, Touch
+from handrail.policy import rules, skills
+from handrail.policy.patterns import could_protect, protects
+from handrail.policy.world import ALLOW, ASK, DELETE, DENY, REACH, READ, USE, WRITE, World
+from handrail.words import Decision, Exclusion, Finding, How, PlaceKind, Risk, Touch
 
 # Files that make programs run outside any sandbox: editors, forges, shells, agents.
 RUNS_PROGRAMS = (
@@ -39,16 +39,12 @@ OWN_JOBS = frozenset({"job_list", "job_read", "job_stop"})
 
 
 def finding(touch: Touch, world: World, *, bulk: bool) -> Finding:
-    """The default for one touch: the strictest that applies."""
+    """The default for one touch that runs no program: the strictest that applies."""
     if touch.place is not None:
-        if pattern := _protected(touch, world):
+        if pattern := _covered(world.protected, touch):
             why, where = f"{touch.shown} is protected ({pattern})", world.origins.get("workspace.protected", "")
             return Finding("defaults", "defaults.protected", DENY, why, where, code="PATH_PROTECTED")
         return _file(touch, world, bulk=bulk)
-    if touch.kind is RUN:
-        from handrail.policy import programs
-
-        return programs.default(touch, world)
     if touch.kind is REACH and not touch.unsafe:
         return _says("allowed-host", ALLOW, "reading from an allowed host")
     if touch.how is How.LOAD and (more := skills.opened(touch, world)):
@@ -58,6 +54,20 @@ def finding(touch: Touch, world: World, *, bulk: bool) -> Finding:
     if touch.kind is USE and world.tool.name in OWN_JOBS:
         return _says("own-jobs", ALLOW, "reading or ending what this run started")
     return _says("asks", ASK, f"{touch.kind} asks unless a rule allows it")
+
+
+def exclusions(touch: Touch, world: World) -> Iterator[Exclusion]:
+    """Protected names that a deep read must leave out, unless a rule has taken the default's place.
+
+    A name is read all the same where `!name` or a rule that allows says so.
+    """
+    if any(replaces_default for _, replaces_default in rules.findings(touch, world)):
+        return
+    lifted = rules.allowed_patterns(touch, world)
+    for index, pattern in enumerate(world.protected):
+        if not pattern.startswith("!"):
+            later = tuple(item[1:] for item in world.protected[index + 1 :] if item.startswith("!"))
+            yield Exclusion(pattern, "defaults.protected", except_for=(*later, *lifted))
 
 
 def files_changed(touches: Sequence[Touch]) -> int:
@@ -75,7 +85,7 @@ def _file(touch: Touch, world: World, *, bulk: bool) -> Finding:
         return _says("workspace-read", ALLOW, "reading beneath a root")
     if touch.how is How.UNDO and world.tool.internal:
         return _says("undo", ALLOW, "putting back what a recorded call changed")
-    if [path for path in (touch.place.path, *(touch.below or ())) if protects(RUNS_PROGRAMS, path)]:
+    if _covered(RUNS_PROGRAMS, touch):
         return _says("runs-programs", ASK, f"{touch.shown} makes programs run outside the sandbox")
     if bulk:
         return _says("bulk", ASK, f"the call changes more than {world.bulk_files} files")
@@ -88,12 +98,14 @@ def _file(touch: Touch, world: World, *, bulk: bool) -> Finding:
     return _says("workspace-write", ALLOW, "writing beneath a write root, undoable")
 
 
-def _protected(touch: Touch, world: World) -> str | None:
+def _covered(patterns: tuple[str, ...], touch: Touch) -> str | None:
+    """The first of some names that covers what is touched, or something that lies below it."""
     assert touch.place is not None
-    if touch.below is None:
-        return protects(world.protected, touch.place.path)
-    found = (protects(world.protected, path) for path in (touch.place.path, *touch.below))
-    return next((pattern for pattern in found if pattern), None)
+    found = protects(patterns, touch.place.path)
+    if found or not touch.below:
+        return found
+    inner = filter(could_protect(patterns), touch.below)
+    return next((found for path in inner if (found := protects(patterns, path))), None)
 
 
 def _says(rule: str, decision: Decision, why: str) -> Finding:

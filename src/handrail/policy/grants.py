@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from handrail.policy.patterns import path_matches
-from handrail.policy.world import DELETE, RUN, World
+from handrail.policy.world import DELETE, MOVE, RUN, World
 from handrail.words import Grant, How, Scope, Touch
 
-LOAD = How.LOAD
 # Neither a run nor a session grant is ever offered for these.
 ONLY_ONCE = (RUN, DELETE)
 
@@ -34,13 +33,13 @@ def covers(grant: Grant, touches: Sequence[Touch], world: World) -> bool:
 def widest(touches: Sequence[Touch], world: World) -> Scope:
     """The widest scope that may be granted for a call."""
     for touch in touches:
-        if (touch.kind in ONLY_ONCE and not _moved(touch)) or touch.how is LOAD:
+        if (touch.kind in ONLY_ONCE and not _moved(touch)) or touch.how is How.LOAD:
             return min(Scope.CALL, world.max_scope)
     return world.max_scope
 
 
 def _moved(touch: Touch) -> bool:
-    return touch.how == "move" and not touch.deep
+    return touch.how is MOVE and not touch.deep
 
 
 def _fits(kind: str, target: str, touch: Touch) -> bool:

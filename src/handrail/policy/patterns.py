@@ -7,7 +7,7 @@ in `/` means the folder and all that lies below it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from handrail.words import Exclusion, Root
@@ -39,7 +39,9 @@ def path_matches(pattern: str, path: str, *, covers_below: bool = False, any_cas
 def first_covered(target: str, root: Root, paths: Iterable[str]) -> str | None:
     """The first of many paths beneath a root that fits a rule's target, or lies in something that does."""
     fits = _path_regex(target, True, False).fullmatch
-    return next((path for path in paths if fits(rule_path(target, root, path))), None)
+    if target.startswith(("/", "run:")):
+        return next((path for path in paths if fits(rule_path(target, root, path))), None)
+    return next((path for path in paths if fits(path)), None)
 
 
 def literal(path: str) -> str:
@@ -178,6 +180,12 @@ def protects(patterns: tuple[str, ...], path: str) -> str | None:
     return found
 
 
+def could_protect(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+    """Give a quick look at many paths, which never misses one that a protecting pattern covers."""
+    search = _any_name(patterns).search
+    return lambda path: search(f"/{path}") is not None
+
+
 def excepts(pattern: str, path: str) -> bool:
     """Whether what takes a name back covers a path: like the name it takes back, but exactly where it is anchored."""
     return path_matches(pattern[1:], path) if pattern.startswith("/") else name_matches(pattern, path)
@@ -238,15 +246,14 @@ def host_matches(pattern: str, target: str, *, any_port: bool = False) -> bool:
 
     Without a port 80 and 443 are meant; with `any_port` (rules that ask or deny) all are.
     """
-    name, port = _named_port(pattern) or (pattern, "")
+    written, port = _named_port(pattern) or (pattern, "")
     host, target_port = host_and_port(target)
-    every, name = name == "*", _host(name)
-    every = every or (any_port and name == "*")  # `*.` and the like: never an allowance, always a prohibition
-    if port not in ("*", target_port) and not (port == "" and (any_port or target_port in ("80", "443"))):
-        return False
     if target_port == "" and not any_port:  # where a call leads to must be known to be allowed
         return False
-    if every:
+    if port not in ("*", target_port) and not (port == "" and (any_port or target_port in ("80", "443"))):
+        return False
+    name = _host(written)
+    if written == "*" or (name == "*" and any_port):  # `*.` and the like: never an allowance, always a prohibition
         return True
     if name.startswith("*."):
         return host.endswith(name[1:]) and len(host) > len(name) - 1

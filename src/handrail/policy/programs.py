@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from handrail.policy import builtin, rules
-from handrail.policy.defaults import RUNS_PROGRAMS
+from handrail.policy import builtin, defaults, rules
 from handrail.policy.patterns import literal
-from handrail.policy.world import ALLOW, ASK, DELETE, DENY, READ, WRITE, World
+from handrail.policy.world import ALLOW, ASK, DELETE, DENY, READ, WRITE, Withheld, World
 from handrail.words import Exclusion, Finding, Place, PlaceKind, Root, Touch, TouchKind
 
 
@@ -43,15 +42,21 @@ def default(touch: Touch, world: World) -> Finding:
     return Finding("defaults", "defaults.command", ASK, f"`{_short(touch.target)}` asks unless a rule allows it")
 
 
-def hidden(world: World) -> Iterator[Exclusion]:
-    """What a program is not to see, beneath every root."""
-    for root in world.roots:
-        touch = _whole(READ, root)
+def withheld(world: World) -> Withheld:
+    """What programs are not to see, and what they are not to change, beneath every root."""
+    return tuple(dict.fromkeys(_hidden(world))), tuple(dict.fromkeys(_locked(world)))
+
+
+def _hidden(world: World) -> Iterator[Exclusion]:
+    whole = [_whole(READ, root) for root in world.roots]
+    for touch in whole:
         yield from builtin.exclusions(touch, world)
         yield from _restricted(touch, world)
+    for touch in whole:
+        yield from defaults.exclusions(touch, world)
 
 
-def locked(world: World) -> Iterator[Exclusion]:
+def _locked(world: World) -> Iterator[Exclusion]:
     """What a program may see and not change: what no tool may write, and what would have to be asked for.
 
     Where its changes are reviewed before they are kept, what would be asked for is asked then.
@@ -59,7 +64,7 @@ def locked(world: World) -> Iterator[Exclusion]:
     yield from (Exclusion(pattern, "builtin.repository") for pattern in builtin.REPOSITORY)
     yield from (Exclusion(pattern, "builtin.settings") for pattern in builtin.SETTINGS_FILES)
     if not world.reviewed:
-        yield from (Exclusion(pattern, "defaults.runs-programs") for pattern in RUNS_PROGRAMS)
+        yield from (Exclusion(pattern, "defaults.runs-programs") for pattern in defaults.RUNS_PROGRAMS)
     for path in world.settings_files:
         yield Exclusion(f"/{literal(path)}", "builtin.settings", any_case=False)
     for root in world.roots:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from handrail.words import Decision, Grant, How, Mode, Risk, Root, Scope, Touch, TouchKind, noun
+from handrail.words import Decision, Exclusion, Grant, How, Mode, Risk, Root, Scope, Touch, TouchKind, noun
 
 if TYPE_CHECKING:
     from handrail.policy.rules import Rule
@@ -16,6 +16,8 @@ ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
 READ, WRITE, DELETE = TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE
 RUN, REACH, USE = TouchKind.PROC_EXEC, TouchKind.NET_CONNECT, TouchKind.TOOL_USE
 MOVE = How.MOVE
+
+Withheld = tuple[tuple[Exclusion, ...], tuple[Exclusion, ...]]  # what programs are not to see, and not to change
 
 
 @noun
@@ -62,3 +64,12 @@ class World:
     confined: bool = True  # programs run in a sandbox
     reviewed: bool = False  # and what they change is judged before it is kept
     origins: Mapping[str, str] = field(default_factory=dict)  # setting -> "handrail.toml:3"
+    # No part of what a world is: neither compared nor written down, and not taken over by `replace`.
+    _withheld: Withheld | None = field(default=None, init=False)
+
+    def withheld(self, find: Callable[[World], Withheld]) -> Withheld:
+        """What programs are not to see and not to change; it follows from the rest, and is found once."""
+        if self._withheld is None:
+            object.__setattr__(self, "_withheld", find(self))
+        assert self._withheld is not None
+        return self._withheld

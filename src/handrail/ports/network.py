@@ -34,6 +34,7 @@ class HttpResponse:
     tries: int = 1
     bytes: int = 0
     sha256: str = ""
+    ascii: bool | None = None  # whether the body is that alone, where somebody has looked
 
 
 class Net(Protocol):

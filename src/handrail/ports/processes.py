@@ -31,6 +31,7 @@ class Captured:
     cut: bool = False
     ref: Ref | None = None
     hidden: bool = False  # whether anything in the whole was hidden, shown or not
+    by_lines: bool = False  # cut, though its bytes alone would have been shown
 
 
 @noun

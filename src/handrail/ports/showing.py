@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from handrail.words import Place, Ref, Root, Touch, noun
@@ -44,7 +45,7 @@ class Places:
     __slots__ = ("_by_target",)
 
     def __init__(self, touches: Iterable[Touch]) -> None:
-        self._by_target = {touch.target: touch.place for touch in touches if touch.place is not None}
+        self._by_target = {touch.target: _as_judged(touch, touch.place) for touch in touches if touch.place is not None}
 
     def __getitem__(self, target: str) -> Place:
         return self._by_target[target]
@@ -54,6 +55,11 @@ class Places:
         if isinstance(value, list):
             return [self._by_target[item] for item in value]
         return self._by_target.get(value)
+
+
+def _as_judged(touch: Touch, place: Place) -> Place:
+    """The place, with what was seen below it where that is taken away."""
+    return place if touch.below is None else replace(place, below=frozenset(touch.below))
 
 
 @noun

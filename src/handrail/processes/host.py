@@ -18,6 +18,7 @@ from handrail.ports import Clock, Limits, Program, Spill, Work
 from handrail.processes.effects import Watch
 from handrail.processes.sink import Written
 from handrail.processes.text import Room
+from handrail.processes.watched import Watched
 from handrail.sandbox.launching import READY_SECONDS, Child, Prepare, Sandbox, SetupFailed
 from handrail.sandbox.plan import Bounds, Plan, environment, plan_of
 from handrail.words import Decision, Json, Root, Touch, TouchKind, Verdict, noun
@@ -32,7 +33,8 @@ PROXIED = {
 }
 Serve = Callable[[socket, Work], AbstractAsyncContextManager[Any]]  # answers what programs ask of the network
 
-Followed = Callable[[str, Callable[[], Written]], None]
+# Takes a call and a way to see how far its program is; may give what is to be called when that has ended.
+Followed = Callable[[str, Callable[[], Written]], Callable[[], None] | None]
 
 
 @noun
@@ -85,6 +87,7 @@ class Host:
         self.run_id, self.unfinished = run_id, unfinished  # a folder for notes of what is being kept
         self._given = os.environ if given is None else given
         self.sentries: set[Any] = set()  # of the programs that run
+        self.watched = Watched(unfinished, run_id) if unfinished else None
 
     _sandbox: Sandbox | None
     followed: Followed | None = None  # told of every program that a call waits for, with a way to see how far it is
@@ -138,6 +141,8 @@ class Host:
         sandbox, self._sandbox = self._sandbox, None
         if sandbox is not None:
             sandbox.close()
+        if self.watched is not None:
+            self.watched.close()
 
     async def judged(self) -> None:
         """See that nothing stands ready which a running program may not make, before another one starts."""

@@ -135,7 +135,11 @@ class Jobs:
         given_back(self._host.scratch)
         before = await look(self._host)
         guard = await guarded(self._host, work, before)
-        job = await self._started(work, program)
+        try:
+            job = await self._started(work, program)
+        except BaseException:
+            guard.dismiss()
+            raise
         self._jobs[job.name] = job
         job.task = asyncio.ensure_future(self._attend(job, work, guard, before))
         self._forget()
@@ -211,6 +215,7 @@ class Jobs:
                 steps.push_async_callback(self._over, job)
                 steps.push_async_callback(self._scratch_seen, job)
                 steps.push_async_callback(self._changes_seen, job, before)
+                steps.callback(guard.dismiss)
                 steps.push_async_callback(self._guard_seen, job, guard)
                 steps.push_async_callback(self._drained, job)
                 steps.push_async_callback(job.tree.end, 0.0)

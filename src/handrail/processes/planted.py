@@ -15,6 +15,7 @@ from handrail.processes.host import Host
 from handrail.processes.protected import Found, at, walked
 from handrail.processes.taking import Left, take_away
 from handrail.processes.text import legible
+from handrail.processes.watched import Standing, standing
 from handrail.sandbox.launching import SetupFailed
 from handrail.sandbox.masks import MAX_ENTRIES
 from handrail.words import Change, Decision, Root, Verdict, noun
@@ -59,6 +60,15 @@ class Guard:
         self._places: list[Found] | None = None
         self._told: set[Planted | str] = set()  # and left where it is
         self._alone = asyncio.Lock()
+        self._note = None if host.terms.review else host.watched
+        if self._note is not None:
+            self._note.begin(before.trees, self._standing)
+
+    def dismiss(self) -> None:
+        """The program has ended and was looked after, or never began."""
+        note, self._note = self._note, None
+        if note is not None:
+            note.end()
 
     def folders(self) -> list[str]:
         """Where something that is made would take effect at once: in a root, and in a repository's own folders."""
@@ -71,6 +81,8 @@ class Guard:
 
     async def _after(self) -> list[str]:
         """Look first where it matters: no program can put so much elsewhere that this look comes late or never."""
+        if self._note is not None:
+            self._note.seen()
         first, closed, rest = await asyncio.to_thread(self._look)
         told = [await self._dealt_with(planted) for planted in first]
         found, unseen = await asyncio.to_thread(self._anywhere) if rest is None else rest
@@ -136,6 +148,14 @@ class Guard:
             more = [(root, path) for root, path in self._known if _in_git(path)]
             self._places = [*((root, "") for root in self._watched), *inside, *more]
         return self._places
+
+    def _standing(self) -> Standing:
+        """What stands where something new would be taken away, for whoever has to look in our stead."""
+        trees = self._before.trees
+        if trees is None:
+            return standing(self._matter(), [*self._known])
+        roots = zip(self._watched, trees, strict=False)
+        return standing(self._matter(), [(root, path) for root, tree in roots for path in tree])
 
     def _walked(self) -> frozenset[Found]:
         seen = walked(self._plan, self._watched)

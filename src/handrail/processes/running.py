@@ -168,13 +168,15 @@ class Running:
         before = Look(()) if self._host.terms.review else await look(self._host)
         guard = await guarded(self._host, self._work, before)
         began = time.monotonic()
-        child = await self._streams.start(self._host, self._work, self._program)
+        try:
+            child = await self._streams.start(self._host, self._work, self._program)
+        except BaseException:
+            guard.dismiss()
+            raise
         tree = Tree(child)
-        if self._host.followed is not None:
-            self._host.followed(self._work.call_id, self._streams.written)
         sentry = None if self._host.terms.review else Sentry(guard, self._warnings.extend, self._host.sentries)
         try:
-            async with self._network(child):
+            async with self._followed(), self._network(child):
                 ended = await self._ended(child, tree)
         except BaseException:
             await to_its_end(self._abandoned(child, tree, before, guard, sentry))
@@ -195,6 +197,7 @@ class Running:
     async def _settled(self, before: Look, guard: Guard, sentry: Sentry | None) -> None:
         """See to all that a program leaves: each step is made, whatever becomes of the ones before it."""
         async with contextlib.AsyncExitStack() as steps:  # the last one comes first
+            steps.callback(guard.dismiss)
             if not self._host.terms.review:
                 steps.push_async_callback(self._scratch_seen)
                 steps.push_async_callback(self._told, before, guard)
@@ -224,6 +227,17 @@ class Running:
             problem.details |= {"exit_code": done.exit_code, "stdout": done.stdout.text, "stderr": done.stderr.text}
             raise
         return replace(done, changed=changed, diff=diff)
+
+    @contextlib.asynccontextmanager
+    async def _followed(self) -> Any:
+        """Let a front end show how far it is, until it has ended and others may want to be shown."""
+        follow = self._host.followed
+        over = None if follow is None else follow(self._work.call_id, self._streams.written)
+        try:
+            yield
+        finally:
+            if over is not None:
+                over()
 
     @contextlib.asynccontextmanager
     async def _network(self, child: Child) -> Any:

@@ -138,7 +138,8 @@ class Sink:
             self._write(kept.head)
             self._ref = self._spooled()
         shown = show(kept, room, self._ref.ref if self._ref else "(not kept)", head_share)
-        return Captured(shown.text, self.raw, kept.lines, shown.cut, self._ref, self._hidden)
+        by_lines = shown.cut and kept.lines > room.max_lines and kept.bytes <= room.max_bytes
+        return Captured(shown.text, self.raw, kept.lines, shown.cut, self._ref, self._hidden, by_lines)
 
     def written(self) -> Written:
         """Tell how far the stream is; from any thread, while it is fed in another."""

@@ -66,6 +66,14 @@ def take_away(access: Access, root: Root, path: str, aside: str) -> list[Change]
     return removal.changes()
 
 
+def set_aside(access: Access, root: Root, path: str, aside: str) -> str:
+    """Take a thing away and keep it; gives where it is now: a folder of ours, or beside it on another file system."""
+    folder, _, name = path.rpartition("/")
+    with ExitStack() as held:
+        where, new = _moved(reach(access, root, folder, held), name, aside, held)
+        return os.path.join(os.readlink(f"/proc/self/fd/{where}"), new)
+
+
 def _moved(parent: int, name: str, aside: str, held: ExitStack) -> tuple[int, str]:
     """Rename a thing to where it means nothing: the run's own folder, or beside it on another file system."""
     new = fresh("old")

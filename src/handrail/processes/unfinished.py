@@ -44,6 +44,7 @@ class Step:
     mode: int | None = None  # before
     link: str | None = None  # what a link that is removed leads to
     data: bytes = b""
+    attributes: tuple[tuple[str, bytes], ...] = ()  # of what is removed: what is replaced hands its own on
 
     def place(self, kind: PlaceKind = PlaceKind.FILE) -> Place:
         """Where, and what stands there."""
@@ -155,30 +156,71 @@ def abandoned(folder: Path, roots: Collection[str]) -> Iterator[Note]:
     except OSError:
         return
     for name in names:
-        note = Note.read(folder / name) if name.endswith(".note") else None
-        if note is not None and all(step.root.path in roots for step in note.steps):
+        # Looked at before it is taken: whoever opens another workspace must not keep it from its own.
+        path = folder / name
+        note = Note.read(path) if name.endswith(".note") and _is_about(path, roots) else None
+        if note is not None and _concern([(step.root.name, step.root.path) for step in note.steps], roots):
             yield note
         elif note is not None:
             note.let_go()
 
 
+def _is_about(path: Path, roots: Collection[str]) -> bool:
+    """Whether a note is about nothing but some roots; of its contents nothing is read."""
+    try:
+        with open(path, "rb", opener=_no_link) as file:
+            if file.read(len(_MARK)) != _MARK:
+                return False
+            _, _, told = orjson.loads(file.read(int.from_bytes(file.read(8), "little")))
+            return _concern([(name, path) for name, path, *_ in told], roots)
+    except (OSError, ValueError, TypeError, LookupError, OverflowError, MemoryError):
+        return False
+
+
+def _concern(named: Collection[tuple[str, str]], roots: Collection[str]) -> bool:
+    """Whether some roots are all that is concerned, but for folders of the run itself, which nobody else opens."""
+    others = [path for name, path in named if not name.startswith("run:")]
+    return all(path in roots for path in others) and (bool(others) or all(path in roots for _, path in named))
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 def _step(access: Access, made: Made) -> Step:
     mode, link = None, None
+    attributes: tuple[tuple[str, bytes], ...] = ()
     if made.op not in ("create", "mkdir"):
         fd = access.open(Place(made.root, made.path, PlaceKind.FILE), HANDLE)
         try:
             seen = os.fstat(fd).st_mode
             mode = stat.S_IMODE(seen)
             link = os.readlink("", dir_fd=fd) if stat.S_ISLNK(seen) else None
+            if link is None and made.op in ("delete", "rmdir"):
+                attributes = _attributes(fd)
         finally:
             os.close(fd)
     data = made.before or b""
-    return Step(made.root, made.path, made.op, sha256(made.before), sha256(made.after), mode, link, data)
+    return Step(made.root, made.path, made.op, sha256(made.before), sha256(made.after), mode, link, data, attributes)
+
+
+def _attributes(handle: int) -> tuple[tuple[str, bytes], ...]:
+    """The extended attributes of what a handle names, access lists among them; what cannot be read is left out."""
+    found: list[tuple[str, bytes]] = []
+    path = f"/proc/self/fd/{handle}"
+    with contextlib.suppress(OSError):
+        for name in os.listxattr(path):
+            with contextlib.suppress(OSError):
+                found.append((name, os.getxattr(path, name)))
+    return tuple(found)
 
 
 def _told(step: Step) -> list[object]:
     root = step.root
-    return [root.name, root.path, step.path, step.op, step.before, step.after, step.mode, step.link, len(step.data)]
+    attributes = [[name, value.hex()] for name, value in step.attributes]
+    more = [attributes] if attributes else []
+    known = [step.path, step.op, step.before, step.after, step.mode, step.link, len(step.data)]
+    return [root.name, root.path, *known, *more]
 
 
 def _whole(handle: int) -> bytes:
@@ -194,9 +236,10 @@ def _parsed(data: bytes) -> tuple[str, str, list[Step]]:
     end = at + int.from_bytes(data[len(_MARK) : at], "little")
     run_id, call_id, told = orjson.loads(data[at:end])
     steps = []
-    for name, folder, path, op, before, after, mode, link, size in told:
+    for name, folder, path, op, before, after, mode, link, size, *more in told:
         content, end = data[end : end + size], end + size
-        step = Step(Root(name, folder, writable=True), path, op, before, after, mode, link, content)
+        attributes = tuple((key, bytes.fromhex(value)) for key, value in (more[0] if more else ()))
+        step = Step(Root(name, folder, writable=True), path, op, before, after, mode, link, content, attributes)
         _check(step)
         steps.append(step)
     return run_id, call_id, steps
@@ -234,6 +277,7 @@ def _taken_back(access: Access, step: Step, record: Record) -> str:
             restore(access, place, change, step.data, record, Brake())
             if step.op == "replace":
                 _set_mode(access, step)
+            _set_attributes(access, step)
         elif not _as_before(step, kind, now):
             return f"{place.shown} was changed since, and is left as it is"
     except Problem as problem:
@@ -289,6 +333,19 @@ def _set_mode(access: Access, step: Step) -> None:
     try:
         if step.mode is not None and stat.S_IMODE(os.fstat(fd).st_mode) != step.mode:
             os.fchmod(fd, step.mode)
+    finally:
+        os.close(fd)
+
+
+def _set_attributes(access: Access, step: Step) -> None:
+    """Give back what the system lets us: names of the system's own are for root."""
+    if not step.attributes:
+        return
+    fd = access.open(step.place(), FOLDER if step.op == "rmdir" else READ)
+    try:
+        for name, value in step.attributes:
+            with contextlib.suppress(OSError):
+                os.setxattr(fd, name, value)
     finally:
         os.close(fd)
 

@@ -13,7 +13,7 @@ from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
 
 from handrail.sandbox import landlock
-from handrail.sandbox.spawning import spawn, take_own_folder
+from handrail.sandbox.spawning import Lifeline, Started, spawn, take_own_folder
 
 T = TypeVar("T")
 
@@ -28,6 +28,7 @@ class Domain:
         self._work: SimpleQueue[Doing[Any] | None] = SimpleQueue()
         self._refused: BaseException | None = None
         self._own_folder = False
+        self._owner = os.getpid()
         self._rules = -1
         self._thread = Thread(target=self._live, name="handrail-domain", daemon=True)
         try:
@@ -41,29 +42,32 @@ class Domain:
     def do(self, work: Callable[[], T]) -> Doing[T]:
         """Have a short piece of work done in there; whoever asks must ask for its result too.
 
-        It can import nothing, and open nothing outside.
+        It can import nothing, and open nothing outside. RuntimeError in a process forked since: it has no such thread.
         """
+        if self._owner != os.getpid():
+            raise RuntimeError("the domain's thread is another process's: this one was forked from it")
         doing = Doing(work)
         _no_collection.begin()
         self._work.put(doing)
         return doing
 
     def spawn(
-        self, argv: Sequence[str], cwd_fd: int, streams: tuple[int, int, int], inherit: Sequence[int] = ()
-    ) -> int:
-        """Start a program, from work that is done in there; gives its process id."""
+        self, argv: Sequence[str], cwd_fd: int, streams: tuple[int, int, int], inherit: Sequence[int], line: Lifeline
+    ) -> Started:
+        """Start a program, from work that is done in there."""
         try:
-            return spawn(argv, cwd_fd, streams, inherit, own_folder=self._own_folder)
+            return spawn(argv, cwd_fd, streams, inherit, line, own_folder=self._own_folder)
         finally:
             if self._own_folder:
                 os.fchdir(self._home)  # hold on to no folder that somebody may want to remove
 
     def close(self) -> None:
-        """End it."""
-        _no_collection.begin()
-        self._work.put(None)
-        self._thread.join()
-        _no_collection.end()
+        """End it; in a process forked since, let go of it."""
+        if self._owner == os.getpid():
+            _no_collection.begin()
+            self._work.put(None)
+            self._thread.join()
+            _no_collection.end()
         self._let_go()
 
     def _live(self) -> None:
@@ -135,5 +139,12 @@ class _NoCollection:
             if self._count == 0 and self._again:
                 gc.enable()
 
+    def afresh(self) -> None:
+        """Begin again in a forked process: no domain is at work there, and nobody holds the lock."""
+        if self._count and self._again:
+            gc.enable()
+        self._lock, self._count = Lock(), 0
+
 
 _no_collection = _NoCollection()
+os.register_at_fork(after_in_child=_no_collection.afresh)

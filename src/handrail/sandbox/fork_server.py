@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from handrail.sandbox.launching import Child, SetupFailed
+from handrail.sandbox.spawning import Started
 
 _FOLDER = Path(__file__).parent / "inside"
 _START_SECONDS = 30.0
 _MAX_FDS = 8
+_PLAIN = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
 _CLOSED = "Try again; if it stays so, run `handrail doctor`."
 _ADVICE = {
     "exec": "Check the program's name: only the system's programs and the roots are visible inside.",
@@ -40,6 +42,7 @@ class ForkServer:
         self._lock = threading.Lock()
         self._owner = 0
         self._pid = 0
+        self._process: Started | None = None
         self._control: socket.socket | None = None
 
     def spawn(self, spec: dict[str, Any], stdin: int, stdout: int, stderr: int) -> Child:
@@ -97,21 +100,22 @@ class ForkServer:
             argv = [sys.executable, "-I", "-S", "-E", str(_FOLDER), str(far.fileno()), str(os.getpid())]
             far.set_inheritable(True)
             try:
-                pid = os.posix_spawn(sys.executable, argv, {}, setsid=True)
+                # With the system's own ways of signals, whatever this process made of them.
+                pid = os.posix_spawn(sys.executable, argv, {}, setsid=True, setsigmask=(), setsigdef=_PLAIN)
             except OSError as error:
                 near.close()
                 raise SetupFailed("fork server", error.errno or 0, _CLOSED) from error
         self._control, self._pid, self._owner = near, pid, os.getpid()
+        self._process = Started.hold(pid)
 
     def _drop(self) -> None:
-        control, pid, owner = self._control, self._pid, self._owner
-        self._control, self._pid = None, 0
+        control, process, owner = self._control, self._process, self._owner
+        self._control, self._process, self._pid = None, None, 0
         if control is not None:
             control.close()
-        if pid and owner == os.getpid():
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+        if process is not None and owner == os.getpid():
+            process.kill()
+            process.reap()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
@@ -150,6 +154,8 @@ class Start:
         """Let a view go that no program came for; afterwards, nothing."""
         if not self._over:
             self._over = True
+            with contextlib.suppress(OSError):
+                self._near.shutdown(socket.SHUT_RDWR)  # closing alone would not tell it where a fork has a copy
             self._near.close()
             os.close(self._told)
 

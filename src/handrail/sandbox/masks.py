@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from functools import lru_cache
 
 from handrail.sandbox.launching import SetupFailed
@@ -102,7 +104,29 @@ def _add(above: str, path: str, how: str, found: dict[str, str]) -> None:
     if _STRENGTH[how] >= _STRENGTH.get(found.get(whole, PIN), 0):
         found[whole] = how
     if len(found) > MAX_MASKS:
-        raise SetupFailed("masks", 0, _ADVICE, f"more than {MAX_MASKS} protected paths lie below the roots")
+        raise _too_many(above, found)
+
+
+def _too_many(above: str, found: dict[str, str]) -> SetupFailed:
+    """Say where most of them lie, and how that folder can be kept from programs as one."""
+    start = f"{above}/"
+    counts: Counter[str] = Counter()
+    for path in (path[len(start) :] for path, how in found.items() if how != PIN and path.startswith(start)):
+        parts = path.split("/")[:-1]
+        counts.update("/".join(parts[: end + 1]) for end in range(len(parts)))
+    most = max(counts.values(), default=0)
+    folder = max((name for name, count in counts.items() if 2 * count > most), key=_depth, default="")
+    said, advice = f"more than {MAX_MASKS:,} protected paths lie below the roots", _ADVICE
+    if folder:
+        shown, target = json.dumps(folder, ensure_ascii=False), json.dumps(f"{folder}/**", ensure_ascii=False)
+        said += f", most of them in {shown}"
+        rule = f'{{effect = "deny", touch = "fs.read", target = {target}}}'
+        advice = f"{_ADVICE[:-1]}; or, if programs need nothing of {shown}, hide it as a whole by a rule: {rule}."
+    return SetupFailed("masks", 0, advice, said)
+
+
+def _depth(path: str) -> int:
+    return path.count("/")
 
 
 def judged_as(name: str, kind: str, path: str, rules: Rules, held: bool) -> str | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from handrail.settings.files import PROJECT_FILE, PYPROJECT, read_document
 from handrail.settings.layers import SCRATCH
 from handrail.settings.loading import Loaded
 from handrail.settings.paths import Environment, home_dir
+from handrail.settings.starting import toolset_folders
 from handrail.settings.telling import nearest
 
 if TYPE_CHECKING:
@@ -30,20 +32,51 @@ class Lint:
 
 
 def lint(loaded: Loaded, catalog: Catalog | None = None, environment: Environment | None = None) -> list[Lint]:
-    """Look over the settings in force, errors first; without a `catalog` the built-in tools are known."""
+    """Look over the settings in force, errors first; without a `catalog` the built-in tools are known.
+
+    A project's file that is not trusted yet is looked over as it would count, for whoever is about to trust it.
+    """
+    catalog = catalog or _builtin_catalog()
+    found = _all(loaded, catalog, environment)
+    if not all(file.trusted for file in loaded.files):
+        found += [
+            replace(item, text=f"{item.text} (once it is trusted)")
+            for item in _trusted(loaded, catalog, environment)
+            if item not in found
+        ]
+    return sorted(found, key=lambda item: LEVELS.index(item.level))
+
+
+def _trusted(loaded: Loaded, catalog: Catalog, environment: Environment | None) -> list[Lint]:
+    """What would be found, were the project's file trusted as it stands."""
+    from pathlib import Path
+
+    from handrail.errors import SettingsFault
+    from handrail.settings.loading import load
+    from handrail.settings.trust import EveryFile
+
+    variables = os.environ if environment is None else environment
+    try:
+        then = load(Path(loaded.workspace), environment=variables, trust=EveryFile(Path(os.devnull)))
+    except SettingsFault as fault:  # in what did not count until now
+        where, _, text = str(fault).partition(": ")
+        return [Lint("error", where, text)]
+    return _all(then, catalog, environment)
+
+
+def _all(loaded: Loaded, catalog: Catalog, environment: Environment | None) -> list[Lint]:
+    from handrail.settings.lint_broad import broad_lint
     from handrail.settings.lint_rules import rules_lint
 
-    catalog = catalog or _builtin_catalog()
-    found = [
+    return [
         *_roots(loaded, environment),
         *_lists(loaded),
-        *_hosts(loaded),
+        *broad_lint(loaded),
         *_tool_names(loaded, catalog),
         *rules_lint(loaded, catalog),
         *_files(loaded),
         *_passed_over(loaded),
     ]
-    return sorted(found, key=lambda item: LEVELS.index(item.level))
 
 
 def _builtin_catalog() -> Catalog:
@@ -85,33 +118,39 @@ def _lists(loaded: Loaded) -> Iterator[Lint]:
         yield Lint("warning", loaded.where("tools.disable"), text, "take it out of one of the lists")
 
 
-def _hosts(loaded: Loaded) -> Iterator[Lint]:
-    for host in loaded.settings.http.allowed_hosts:
-        if host.split(":")[0] == "*":
-            text = f"http.allowed_hosts has {host!r}: tools may send anything to any public host"
-            yield Lint("warning", loaded.where("http.allowed_hosts"), text, "name the hosts that are meant")
+def enabled_names(loaded: Loaded, catalog: Catalog) -> Iterator[Lint]:
+    """Names that switch nothing on or off; tools are loaded only to look for a toolset that is not built in."""
+    tools = loaded.settings.tools
+    for key, names in (("tools.enable", tools.enable), ("tools.disable", tools.disable)):
+        for name in names:
+            if not _is_known(name, catalog):
+                yield _unknown_tool(loaded.where(key), key, name, [*catalog.names(), *toolset_folders()])
+
+
+def _is_known(name: str, catalog: Catalog) -> bool:
+    if name in catalog or name in toolset_folders():
+        return True
+    return name in catalog.names() or name in _toolsets(catalog)  # these take longer: other packages are looked for
+
+
+def _toolsets(catalog: Catalog) -> set[str]:
+    """The toolsets of tools that are not built in; one that cannot be loaded has none."""
+    from handrail.tools import builtin
+
+    found = set()
+    for name in {*catalog.names()} - {*builtin()}:
+        with suppress(Exception):  # whatever is wrong with another package's tool is told when it is used
+            found.add(catalog.get(name).toolset)
+    return found
 
 
 def _tool_names(loaded: Loaded, catalog: Catalog) -> Iterator[Lint]:
+    yield from enabled_names(loaded, catalog)
     settings = loaded.settings
-    named = [("tools.enable", name) for name in settings.tools.enable]
-    named += [("tools.disable", name) for name in settings.tools.disable]
-    for key, name in named:
-        if name not in catalog and name not in _toolset_folders() and not any(tool.toolset == name for tool in catalog):
-            yield _unknown_tool(loaded.where(key), key, name, [*catalog.names(), *_toolset_folders()])
     for key in ("limits.rate", "limits.concurrency"):
         for name in getattr(settings.limits, key.rpartition(".")[2]):
             if name not in catalog:
                 yield _unknown_tool(loaded.where(f"{key}.{name}"), key, name, catalog.names())
-
-
-def _toolset_folders() -> list[str]:
-    """The built-in toolsets, known without importing a tool."""
-    import handrail.tools
-
-    return sorted(
-        entry.name for entry in os.scandir(handrail.tools.__path__[0]) if entry.name.isalpha() and entry.is_dir()
-    )
 
 
 def _unknown_tool(where: str, key: str, name: str, known: list[str]) -> Lint:

@@ -1,4 +1,4 @@
-"""Rules that are too broad, that can never match, or that another rule always beats."""
+"""Rules that can never match, or that another rule always beats."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from handrail.policy.patterns import could_match_below, host_matches, path_matches, words_match
 from handrail.settings.layers import SCRATCH
 from handrail.settings.lint import Lint
+from handrail.settings.lint_broad import BROAD
 from handrail.settings.loading import Loaded
 from handrail.settings.merge import beneath
 from handrail.settings.model import RuleEntry
@@ -16,10 +17,6 @@ from handrail.settings.telling import nearest
 if TYPE_CHECKING:
     from handrail.catalog import Catalog
 
-_BROAD = frozenset({"*", "**", "/", "~", "/*", "/**", "~/", "~/*", "~/**", "**/*", "*/**", "**/**", "*:*", "* *"})
-_CHANGING = frozenset(
-    {"fs.*", "fs.write", "fs.delete", "proc.*", "proc.exec", "net.*", "net.connect", "git.*", "git.write"}
-)
 _COMMON = frozenset({"fs.*", "fs.read", "fs.write", "fs.delete", "tool.*", "tool.use"})  # known without loading tools
 _EFFECTS = ("allow", "ask", "deny")
 _WILD = frozenset("*?[")
@@ -29,21 +26,10 @@ def rules_lint(loaded: Loaded, catalog: Catalog) -> Iterator[Lint]:
     """Look over the rules in force."""
     rules = loaded.settings.rules
     for rule in rules:
-        yield from _broad(rule)
         yield from _misspelt(rule)
         yield from _outside(rule, loaded)
         yield from _unknown(rule, catalog)
     yield from _beaten(rules)
-
-
-def _broad(rule: RuleEntry) -> Iterator[Lint]:
-    if rule.effect != "allow":
-        return
-    if rule.target in _BROAD:
-        fix = "name the folder, host or command that is meant"
-        yield Lint("warning", rule.where, f"{rule.id} allows everything ({rule.target})", fix)
-    elif rule.target is None and rule.tool is None and rule.touch in _CHANGING:
-        yield Lint("warning", rule.where, f"{rule.id} allows every {rule.touch}", "give it a target")
 
 
 def _misspelt(rule: RuleEntry) -> Iterator[Lint]:
@@ -61,7 +47,7 @@ def _misspelt(rule: RuleEntry) -> Iterator[Lint]:
 
 def _outside(rule: RuleEntry, loaded: Loaded) -> Iterator[Lint]:
     target = rule.target or ""
-    if not target.startswith("/") or not _about_files(rule) or rule.target in _BROAD:
+    if not target.startswith("/") or not _about_files(rule) or rule.target in BROAD:
         return
     workspace = loaded.settings.workspace
     roots = [root for root in (workspace.root, *workspace.read, *workspace.write) if root != SCRATCH]

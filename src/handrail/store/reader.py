@@ -14,6 +14,7 @@ import orjson
 
 from handrail.errors import Code, RunFault
 from handrail.ports import Progress
+from handrail.store import checkpoint
 from handrail.store.chain import Break, Mark, batches, last_whole, open_events, seq_of, walk
 from handrail.store.private import read_private, write_atomic
 
@@ -49,25 +50,42 @@ def events(folder: Path) -> Iterator[dict[str, Any]]:
 def verify(folder: Path, head: str | None = None, *, progress: Progress | None = None) -> Verification:
     """Find any line that was changed, removed or inserted; with a head kept earlier also what was cut or rewritten.
 
-    `head` is what `head_of` gave at some earlier time, or the bare sha256 of a line.
+    `head` is what `head_of` gave at some earlier time, or the bare sha256 of a line. The run's own checkpoint vouches
+    for lines, too: what it knows and the journal lacks is lost.
     """
     seq, digest = _parse_head(head)
     met = [0] if digest == Mark().head else []
+    known = checkpoint.load(folder)  # before the journal: a run that goes on is ahead of it, never behind
+    vouched = Mark() if known is None else known.mark
+    heads: list[str] = []
 
     def visit(event: dict[str, Any], line_hash: str) -> None:
         if line_hash == digest:
             met.append(event["seq"])
+        if event["seq"] == vouched.seq:
+            heads.append(line_hash)
 
     fd = _open(folder)
     try:
-        mark, broken = walk(fd, Mark(), None, visit if digest else None, progress)
+        mark, broken = walk(fd, Mark(), None, visit if digest or vouched.seq else None, progress)
     finally:
         os.close(fd)
     if broken is not None and not broken.torn:
         return Verification(False, mark.seq, mark.text, broken.reason, mark.seq + 1)
     if digest and (not met or seq not in (None, met[0])):
         return _missing_head(mark, seq, digest)
+    if vouched.seq and heads != [vouched.head]:
+        return _contradicted(mark, vouched)
     return _whole(mark, broken)
+
+
+def _contradicted(mark: Mark, vouched: Mark) -> Verification:
+    """A checkpoint is written only behind durable lines, so a journal that lacks them was cut or rewritten."""
+    if vouched.seq > mark.seq:
+        problem = f"the checkpoint knows {vouched.seq} events, but the journal ends after {mark.seq}: events were lost"
+        return Verification(False, mark.seq, mark.text, problem, mark.seq + 1)
+    problem = f"line {vouched.seq} is not the one that the checkpoint knows: the journal was rewritten"
+    return Verification(False, mark.seq, mark.text, problem, vouched.seq)
 
 
 def _whole(mark: Mark, torn: Break | None) -> Verification:

@@ -16,8 +16,8 @@ from handrail.words import Ref
 _NUMBER = re.compile(r"(?:.*_)?([0-9]{1,18})\.[a-z]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STREAM_BYTES = 64 * 1024 * 1024  # kept of one stream; of more than this both ends
-# Of a write: for larger ones, file systems look for larger pages, whose memory a virtual machine's host may have to give
-# first; measured, that takes eight times as long as writing.
+# Of a write: for larger ones, file systems look for larger pages, whose memory the host of a virtual machine may have
+# to give first; measured, that takes up to eight times as long as writing.
 _PART = 1 << 18
 
 

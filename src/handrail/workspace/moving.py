@@ -15,6 +15,7 @@ from handrail.workspace import names
 from handrail.workspace.access import READ, Access, problem_of, split
 from handrail.workspace.beneath import FOLDER, HANDLE
 from handrail.workspace.folders import Made, Record
+from handrail.workspace.judged import first_unjudged, unjudged
 from handrail.workspace.reading import CHUNK, digest
 from handrail.workspace.resolve import kind_of
 from handrail.workspace.standing import (
@@ -77,6 +78,7 @@ def move(
     try:
         start = _open_source(access, source, opened)
         load = _lift(start, source.shown in ours, opened, brake)
+        _refuse_unjudged(start, load)
         end = _open_target(access, target, made, opened)
         standing = _standing(end, load, overwrite=overwrite, ours=target.shown in ours, opened=opened, brake=brake)
         brake.check()
@@ -138,6 +140,20 @@ def _lift(start: End, ours: bool, opened: list[int], brake: Brake) -> Load:
     return Load(readable, status, kind, digest(readable, brake)[0])
 
 
+def _refuse_unjudged(start: End, load: Load) -> None:
+    """Refuse to move along what nobody judged; `runs undo` moves a folder back with whatever is in it by now."""
+    judged, place = start.place.below, start.place
+    if load.kind is not PlaceKind.DIRECTORY or judged is None:
+        return
+    folder = os.open(".", FOLDER, dir_fd=load.handle)
+    try:
+        path = first_unjudged(folder, place.path, judged)
+    finally:
+        os.close(folder)
+    if path is not None:
+        raise unjudged(Place(place.root, path, PlaceKind.OTHER))
+
+
 def _standing(end: End, load: Load, *, overwrite: bool, ours: bool, opened: list[int], brake: Brake) -> Standing | None:
     if names.identity(end.folder, end.name) == (0, 0):
         return None
@@ -178,7 +194,20 @@ def _move_to_free(start: End, end: End, load: Load, record: Record) -> None:
     if not _is_load(end.folder, end.name, load):
         names.put_new(end.folder, end.name, start.folder, start.name)
         raise stale(start.place, "someone else replaced it in the meantime")
+    try:
+        _refuse_unjudged(start, load)  # what came into the folder at the last moment
+    except (Problem, OSError):
+        _put_back(start, end, load, record)
+        raise
     record(_moved(start, end, load))
+
+
+def _put_back(start: End, end: End, load: Load, record: Record) -> None:
+    """Take a move back; where somebody has taken the old name meanwhile, it is one for the record."""
+    try:
+        names.put_new(end.folder, end.name, start.folder, start.name)
+    except OSError:
+        record(_moved(start, end, load))
 
 
 def _move_over(access: Access, start: End, end: End, load: Load, standing: Standing, record: Record) -> None:

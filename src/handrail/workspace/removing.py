@@ -16,6 +16,7 @@ from handrail.workspace import names
 from handrail.workspace.access import Access, problem_of
 from handrail.workspace.beneath import HANDLE, open_same_mount
 from handrail.workspace.folders import Record
+from handrail.workspace.judged import check_judged
 from handrail.workspace.resolve import kind_of
 from handrail.workspace.standing import Standing, is_same, stale, stand, sync_folder
 from handrail.workspace.threads import Brake
@@ -42,6 +43,8 @@ def delete(
         try:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
             if stat.S_ISDIR(mode):
+                if place.kind is not PlaceKind.DIRECTORY:
+                    raise stale(place, "a folder stands there, which was not so when this call was judged")
                 _delete_folder(access, place, folder, name, recursive, excluded, record, brake)
             else:
                 _delete_one(access, place, folder, name, expected, record, brake)
@@ -119,11 +122,12 @@ def _delete_folder(
         args = {"path": place.shown, "recursive": True}
         text = f"{place.shown} is a folder; `recursive` deletes it with all that lies below."
         raise Problem(Code.NOT_A_FILE, text, next_call={"tool": "delete_path", "args": args}, path=place.shown)
+    judged = place.below or frozenset()
     below = _open_folder(folder, name, place)
     try:
-        _survey(below, place, excluded, 0)  # refuse as a whole before anything is gone
+        _survey(below, place, judged, excluded, 0)  # refuse as a whole before anything is gone
         brake.check()
-        _empty(access, below, place, record, brake)
+        _empty(access, below, place, judged, record, brake)
         mode = stat.S_IMODE(os.fstat(below).st_mode)
     finally:
         os.close(below)
@@ -140,7 +144,7 @@ def _open_folder(folder: int, name: str, place: Place) -> int:
         raise problem_of(error, place, "deleted") from None
 
 
-def _survey(folder: int, place: Place, excluded: Excluded, depth: int) -> None:
+def _survey(folder: int, place: Place, judged: frozenset[str], excluded: Excluded, depth: int) -> None:
     if depth > MAX_DEPTH:
         text = f"{place.shown} lies more than {MAX_DEPTH} folders deep; delete the inner folders first."
         raise Problem(Code.IO_ERROR, text, path=place.shown)
@@ -149,22 +153,24 @@ def _survey(folder: int, place: Place, excluded: Excluded, depth: int) -> None:
         if excluded(inner.path):
             text = f"{inner.shown} is protected, so {place.shown} is not deleted. Nothing was deleted."
             raise Problem(Code.PATH_PROTECTED, text, path=inner.shown)
+        check_judged(inner, judged)
         if inner.kind is PlaceKind.DIRECTORY:
             below = _open_folder(folder, name, inner)
             try:
-                _survey(below, inner, excluded, depth + 1)
+                _survey(below, inner, judged, excluded, depth + 1)
             finally:
                 os.close(below)
 
 
-def _empty(access: Access, folder: int, place: Place, record: Record, brake: Brake) -> None:
+def _empty(access: Access, folder: int, place: Place, judged: frozenset[str], record: Record, brake: Brake) -> None:
     for name, mode in _entries(folder):
         brake.check()
         inner = _inside(place, name, mode)
+        check_judged(inner, judged)
         if inner.kind is PlaceKind.DIRECTORY:
             below = _open_folder(folder, name, inner)
             try:
-                _empty(access, below, inner, record, brake)
+                _empty(access, below, inner, judged, record, brake)
             finally:
                 os.close(below)
             _remove_folder(folder, name, inner, stat.S_IMODE(mode), record)

@@ -12,14 +12,14 @@ import select
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from io import RawIOBase
 from signal import SIGKILL
 
 from handrail.errors import Code, Problem
 from handrail.sandbox.domain import Domain
-from handrail.sandbox.spawning import spawn
+from handrail.sandbox.spawning import Lifeline, Started, spawn
 from handrail.words import noun
 from handrail.workspace.threads import Brake
 
@@ -43,19 +43,21 @@ class Ground:
 class Child:
     """A ripgrep that was started, and where its words come out."""
 
-    pid: int
+    process: Started
     out: int
     messages: int
+    line: Lifeline
 
-    def kill(self, killed: list[int]) -> None:
+    def kill(self, killed: list[Started]) -> None:
         """Kill it; `killed` takes it up, for `reap`."""
-        os.kill(self.pid, SIGKILL)  # what has ended by itself keeps its code
-        killed.append(self.pid)
+        self.process.kill()
+        killed.append(self.process)
 
     def close(self) -> None:
         """Let its words go."""
         os.close(self.out)
         os.close(self.messages)
+        self.line.close()
 
 
 @noun
@@ -64,13 +66,13 @@ class End:
 
     finished: bool
     late: bool
-    code: int
+    code: int | None  # None: whoever embeds us has its children reaped by others
     messages: str
 
     @property
     def out_of_memory(self) -> bool:
         """Whether it met a line longer than the memory it is given."""
-        return self.code == _ABORTED and "memory allocation" in self.messages
+        return self.code in (_ABORTED, None) and "memory allocation" in self.messages
 
 
 def domain_of(root_fd: int, program: str) -> Domain:
@@ -109,28 +111,35 @@ def start_here(
 ) -> Child:
     """Start rg from this thread, which is that of the domain where there is one."""
     try:
-        messages = os.memfd_create("rg")
-        try:
-            pid, out = _piped(ground, [ground.program, *argv], ahead_bytes, (stdin, messages), inherit)
-        except BaseException:
-            os.close(messages)
-            raise
+        with ExitStack() as failed:
+            messages = os.memfd_create("rg")
+            failed.callback(os.close, messages)
+            line = Lifeline()
+            failed.callback(line.close)
+            words = [ground.program, *argv]
+            process, out = _piped(ground, words, ahead_bytes, (stdin, messages), inherit, line)
+            failed.pop_all()
     except (OSError, ValueError) as error:
         raise not_started(error, ground.program) from None
     with suppress(OSError):  # it is gone already
-        resource.prlimit(pid, resource.RLIMIT_DATA, (ground.max_memory_bytes, ground.max_memory_bytes))
-    return Child(pid, out, messages)
+        resource.prlimit(process.pid, resource.RLIMIT_DATA, (ground.max_memory_bytes, ground.max_memory_bytes))
+    return Child(process, out, messages, line)
 
 
 def _piped(
-    ground: Ground, words: Sequence[str], ahead_bytes: int, ends: tuple[int | None, int], inherit: Sequence[int]
-) -> tuple[int, int]:
-    """Give the process's id and where its words come out."""
+    ground: Ground,
+    words: Sequence[str],
+    ahead_bytes: int,
+    ends: tuple[int | None, int],
+    inherit: Sequence[int],
+    line: Lifeline,
+) -> tuple[Started, int]:
+    """Give the process and where its words come out."""
     out, writing = os.pipe()
     try:
         with suppress(OSError):
             fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, ahead_bytes)
-        return _spawned(ground, words, (ends[0], writing, ends[1]), inherit), out
+        return _spawned(ground, words, (ends[0], writing, ends[1]), inherit, line), out
     except BaseException:
         os.close(out)
         raise
@@ -138,15 +147,21 @@ def _piped(
         os.close(writing)
 
 
-def _spawned(ground: Ground, words: Sequence[str], streams: tuple[int | None, int, int], inherit: Sequence[int]) -> int:
+def _spawned(
+    ground: Ground,
+    words: Sequence[str],
+    streams: tuple[int | None, int, int],
+    inherit: Sequence[int],
+    line: Lifeline,
+) -> Started:
     stdin, stdout, stderr = streams
     if ground.domain is not None:
         given = ground.domain.null if stdin is None else stdin
-        return ground.domain.spawn(words, ground.cwd_fd, (given, stdout, stderr), inherit)
+        return ground.domain.spawn(words, ground.cwd_fd, (given, stdout, stderr), inherit, line)
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
         given = null if stdin is None else stdin
-        return spawn(words, ground.cwd_fd, (given, stdout, stderr), inherit, own_folder=False)
+        return spawn(words, ground.cwd_fd, (given, stdout, stderr), inherit, line, own_folder=False)
     finally:
         os.close(null)
 
@@ -157,7 +172,7 @@ def not_started(error: Exception, program: str) -> Problem:
 
 
 def follow(
-    child: Child, feed: Callable[[bytes], bool], *, until: Callable[[], float], brake: Brake, killed: list[int]
+    child: Child, feed: Callable[[bytes], bool], *, until: Callable[[], float], brake: Brake, killed: list[Started]
 ) -> End:
     """Feed what rg prints until that is enough (`feed` says True), it ends, or its time is up; then stop it.
 
@@ -177,13 +192,11 @@ def follow(
     return End(finished, late, code, told)
 
 
-def reap(killed: list[int]) -> int:
-    """Wait for processes that were killed to be gone; give the exit code of the last."""
-    code = 0
+def reap(killed: list[Started]) -> int | None:
+    """Wait for processes that were killed to be gone; give the exit code of the last, None where it is not known."""
+    code = None
     while killed:
-        with suppress(ChildProcessError):  # this program ignores its children's ends: the system reaps them
-            code = os.waitstatus_to_exitcode(os.waitpid(killed[0], 0)[1])
-        del killed[0]
+        code = killed.pop(0).reap()
     return code
 
 

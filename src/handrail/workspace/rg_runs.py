@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from handrail.errors import Code, Problem
+from handrail.sandbox.spawning import Started
 from handrail.workspace.rg_arguments import Walk
 from handrail.workspace.rg_process import Child, End, Ground, follow, start, written
 from handrail.workspace.threads import Brake
@@ -49,7 +50,7 @@ class Runs:
         deadline: float,
         head_start_seconds: float,
         brake: Brake,
-        killed: list[int],
+        killed: list[Started],
         first: Child | None,
     ) -> None:
         """`first` is the first run, where it is under way already; `killed` takes up what was stopped, for `reap`."""
@@ -141,7 +142,7 @@ class Runs:
         if not end.messages:
             return end
         told = _NOTHING_SEARCHED.sub("", _UNREADABLE.sub("", end.messages)).strip()
-        if end.code == 2 and told:
+        if end.code in (2, None) and told:
             raise Problem(Code.INVALID_ARGS, told.removeprefix("rg: "))
         return end
 

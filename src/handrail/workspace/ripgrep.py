@@ -18,6 +18,7 @@ from typing import TypeVar
 from handrail.queries import FileQuery, FilesFound, TextFound, TextQuery
 from handrail.sandbox import landlock
 from handrail.sandbox.domain import Doing, Domain
+from handrail.sandbox.spawning import Started
 from handrail.words import Exclusion, Place, PlaceKind, Root
 from handrail.workspace.access import READ, not_a_file, problem_of
 from handrail.workspace.beneath import FOLDER
@@ -146,7 +147,7 @@ class Search:
         self._program = ripgrep.program or find_program()
         self._domain = ripgrep.domain(place.root, self._program)
         self._ahead: Doing[Child] | None = None
-        self.killed: list[int] = []  # what was started, stopped and not yet reaped
+        self.killed: list[Started] = []  # what was started, stopped and not yet reaped
 
     def begin(self) -> None:
         """Have the first run started, where there is a domain for that; what begins so is to be done or given up."""

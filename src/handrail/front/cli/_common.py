@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -49,8 +49,20 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     import asyncio
     import signal
 
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    return asyncio.run(work)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        return asyncio.run(work)
+
+    async def terminable() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await work
+
+    try:  # in the background of a shell, or under nohup: Ctrl-C is not meant for it, a request to terminate is
+        return asyncio.run(terminable())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 @asynccontextmanager
@@ -82,12 +94,12 @@ async def opened(given: Mapping[str, Any], **how: Any) -> AsyncIterator[Runtime]
         **how,
     )
     async with runtime:
-        runtime.parts.ledger.replay_flags = _replay_flags(given)
+        runtime.parts.ledger.replay_flags = _replay_flags(given, runtime)
         warn(runtime.parts.loaded)
         yield runtime
 
 
-def _replay_flags(given: Mapping[str, Any]) -> str:
+def _replay_flags(given: Mapping[str, Any], runtime: Runtime) -> str:
     """The flags that say which settings count: a call is replayed only under those it was asked for."""
     import shlex
 
@@ -95,6 +107,9 @@ def _replay_flags(given: Mapping[str, Any]) -> str:
     if given.get("config"):
         words.append(("--config", os.path.abspath(given["config"])))
     words += [("--enable", name) for name in given.get("enable") or ()]
+    # A run with a folder of its own does not tell by it which project's settings count.
+    if (project := runtime.parts.loaded.workspace) != runtime.kernel.parts.workspace:
+        words.append(("--workspace", project))
     return shlex.join(word for pair in words for word in pair)
 
 
@@ -103,8 +118,18 @@ def dialect_of(name: str | None) -> Any:
     from handrail import dialects
 
     if name is not None and name not in dialects.names():
-        raise click.UsageError(f"There is no dialect {name!r}; there are: {', '.join(dialects.names())}.")
+        raise unknown("dialect", name, dialects.names())
     return dialects.get(name or "native")
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> click.UsageError:
+    """What to say of a name that is none of a few: the nearest one, and all there are."""
+    from handrail.spelling import nearest
+
+    names = list(known)
+    near = [item for item in names if item.startswith(name)] or nearest(name, names, 1, 0.5)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return click.UsageError(f"There is no {what} {name!r}; there are: {', '.join(names)}.{hint}")
 
 
 @asynccontextmanager
@@ -165,13 +190,13 @@ class Stderr:
         out.print(display_panel(level, str(fields.get("title") or level), content, min(out.width, 100)))
 
 
-def terminal_approver(what: str = "--approve") -> Any:
+def terminal_approver(what: str = "--approve", **how: Any) -> Any:
     """The approver that asks at this terminal; an error where there is none."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.UsageError(f"{what} needs a terminal: a person must see the request to answer it.")
     from handrail.approvals.terminal import TerminalApprover
 
-    return TerminalApprover(ledger(), clock())
+    return TerminalApprover(ledger(), clock(), **how)
 
 
 def clock() -> Any:

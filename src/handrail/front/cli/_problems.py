@@ -11,6 +11,8 @@ from handrail.words import ErrorInfo, Outcome, Status
 # Said in words of their own, or of no use to a person.
 _TOLD = frozenset({"rule", "where", "findings", "approval", "errors", "mend", "log_id", "errno"})
 
+_OF_JOBS = frozenset({"job_read", "job_input", "job_stop"})
+
 
 def problem_lines(outcome: Outcome) -> Iterator[str]:
     """Tell a problem: the message, then what else is known, one thing a line."""
@@ -27,8 +29,14 @@ def problem_lines(outcome: Outcome) -> Iterator[str]:
             yield f"  {name}: {_short(value)}"
     if mend := error.details.get("mend"):
         yield f"  {mend}"
-    if error.next_call is not None:
+    if outcome.tool in _OF_JOBS and error.code == "NOT_FOUND":
+        yield "  A background program ends with the command that started it; each `handrail call` is one by itself."
+        yield "  What keeps programs between calls: `handrail mcp`, or one `Runtime` in Python."
+    elif error.next_call is not None:
         yield f"  try: {command_of(error.next_call)}"
+    elif error.code == "UNKNOWN_TOOL":
+        near = error.details.get("near") or [""]
+        yield f"  try: handrail tools {f'show {near[0]}' if near[0] else 'list'}"
 
 
 def _pending(request: str, replay: Any) -> Iterator[str]:
@@ -43,7 +51,7 @@ def _rule(outcome: Outcome, error: ErrorInfo) -> Iterator[str]:
     rule, where = error.details.get("rule"), error.details.get("where")
     if rule:
         yield f"  rule: {rule}{f' at {where}' if where else ''}"
-    if outcome.status is Status.DENIED and rule:
+    if outcome.status is Status.DENIED and rule and outcome.tool != "undo_changes":  # which nobody calls by its name
         yield f"  what would change that: handrail policy explain {outcome.tool} … (the same arguments)"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from handrail.errors import Code, RunFault
-from handrail.front.cli._common import ledger, opened, run_async
+from handrail.front.cli._common import ledger, opened, run_async, runs_folder
 from handrail.words import Outcome
 
 
@@ -27,25 +28,38 @@ def replay(given: Mapping[str, Any]) -> int:
         ) from None
     if given["tool"] not in (None, request.tool) or given["pairs"] or given["raw"]:
         raise click.UsageError("An approval is replayed as it was asked for; leave out tool and arguments.")
-    outcome = run_async(_replay(given, request, args))
-    code = show(outcome, as_json=given["as_json"])
-    if outcome.error is not None and outcome.error.code == Code.APPROVAL_DENIED:
-        sys.stderr.write("Was the call asked for with --config, --preset or --enable? Then give the same here.\n")
-    return code
+    return show(run_async(_replay(given, request, args)), as_json=given["as_json"])
 
 
 async def _replay(given: Mapping[str, Any], request: Any, args: Mapping[str, Any]) -> Outcome:
-    there = {**given, "workspace": request.workspace}
+    project = _project(given, request)
+    there = {**given, "workspace": project}
     try:
         return await _call({**there, "run_id": request.run_id}, request, args, None)
     except RunFault as fault:
-        if fault.code is not Code.RUN_BUSY:
+        # A new run would work in a folder of its own where each has one: not where the call was approved.
+        if fault.code is not Code.RUN_BUSY or os.path.realpath(project) != request.workspace:
             raise
     return await _call({**there, "run_id": None}, request, args, request.run_id)
+
+
+def _project(given: Mapping[str, Any], request: Any) -> str:
+    """The folder to open the run from, so that the call works exactly where it was approved."""
+    from handrail.front.cli._settings import place_of_run
+    from handrail.store.folders import RunFolder
+
+    about = RunFolder(runs_folder(given) / request.run_id).description()
+    asked = given["workspace"] if given["workspace"] != "." else ""
+    return place_of_run(request.run_id, request.workspace, given, (asked, request.workspace, about.get("project"), "."))
 
 
 async def _call(given: Mapping[str, Any], request: Any, args: Mapping[str, Any], parent_run: str | None) -> Outcome:
     from handrail.front.cli._live import following
 
     async with opened(given, parent_run=parent_run) as runtime, following(runtime, live=given["live"]):
-        return await runtime.call(request.tool, args, version=request.version, approval=request.id)
+        outcome = await runtime.call(request.tool, args, version=request.version, approval=request.id)
+        refused = outcome.error is not None and outcome.error.code != Code.APPROVAL_DENIED
+        if refused and runtime.parts.policy_digest != request.policy_digest:
+            again = (request.replay or {}).get("command", "")
+            sys.stderr.write(f"The approval was asked for under other settings than these. As asked: {again}\n")
+        return outcome

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,37 @@ def named(given: Mapping[str, Any]) -> Config:
     return _preset(preset) if preset else config
 
 
+def place_of_run(run_id: str, root: str, given: Mapping[str, Any], candidates: Iterable[Any]) -> str:
+    """The folder to open a run from again, so that it works where it did; an error where settings lead elsewhere."""
+    for where in dict.fromkeys(str(item) for item in candidates if item):
+        if os.path.isdir(where) and _root(run_id, given, where) == os.path.realpath(root):
+            return where
+    raise click.UsageError(
+        f"Run {run_id} worked in {root}, and the settings here would work elsewhere. Give the --config or --preset "
+        "that it was made with, and its project with --workspace."
+    )
+
+
+def _root(run_id: str, given: Mapping[str, Any], workspace: str) -> str:
+    """Where a run of this name works under the settings that flags name."""
+    from handrail.settings import load, paths
+
+    config = config_of(given, workspace)
+    found = load(Path(workspace), config=Path(config) if isinstance(config, str) else config, environment=os.environ)
+    root = found.settings.workspace.root
+    if root == "run:workspace":
+        runs = Path(found.settings.runs_dir) if found.settings.runs_dir else paths.runs_dir()
+        root = str(runs / run_id / "workspace")
+    return os.path.realpath(root.replace("{run_id}", run_id))
+
+
 def _preset(name: str) -> Mapping[str, Any]:
     from handrail.settings import PRESETS, preset
 
     if name not in PRESETS:
-        raise click.UsageError(f"There is no preset {name!r}; there are: {', '.join(PRESETS)}.")
+        from handrail.front.cli._common import unknown
+
+        raise unknown("preset", name, PRESETS)
     return _from_variables() if name == "autonous" else preset(name)
 
 

@@ -22,6 +22,7 @@ DECISION = {"allow": "green", "ask": "yellow", "deny": "red"}
 LEVEL = {"success": "green", "warning": "yellow", "error": "red", "progress": "cyan"}
 _LEAST = 8  # columns that a cut one keeps
 _SHORT = 13  # of a run's own name: its millisecond
+_WIDE = 110  # columns from which on a list of runs also names the workspaces
 
 
 def plain(value: Any) -> str:
@@ -87,20 +88,42 @@ def _first_line(value: Any) -> str:
 # ── runs ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def runs_table(out: Console, found: Sequence[Any]) -> None:
-    """The runs, newest first; at a terminal by as much of their names as tells them apart."""
-    names = short_names([item.run_id for item in found]) if out.is_terminal else {}
+def runs_table(out: Console, found: Sequence[tuple[Any, Any]]) -> None:
+    """The runs and what each did, newest first; at a terminal by as much of their names as tells them apart."""
+    names = short_names([item.run_id for item, _ in found]) if out.is_terminal else {}
     rows = [
         (
             plain(names.get(item.run_id, item.run_id)),
             _local(item.started),
-            str(item.events),
-            "closed" if item.last_kind == "run.finished" else "[yellow]not closed[/]",
+            plain(item.description.get("caller", "")),
+            str(did.calls),
+            _asked(did),
+            "closed" if item.last_kind == "run.finished" else "[yellow]open[/]",
+            plain(", ".join(name if count == 1 else f"{name} ×{count}" for name, count in did.tools.most_common())),
+            plain(_several([_last(path) if out.width < _WIDE else path for path in reversed(did.changed)])),
             plain(_home(item.description.get("workspace", ""))),
         )
-        for item in found
+        for item, did in found
     ]
-    print_rows(out, ("run", "started", "events", "state", "workspace"), rows, ("workspace", "run"))
+    # At 80 columns there is no room for the workspace; `--here` and the note below tell those of others.
+    head = ("run", "started", "front", "calls", "ask/deny", "state", "tools", "changed", "workspace")
+    shown = len(head) if out.width >= _WIDE else len(head) - 1
+    give_way = [name for name in ("workspace", "tools", "changed", "run") if name in head[:shown]]
+    print_rows(out, head[:shown], [row[:shown] for row in rows], give_way)
+
+
+def _asked(did: Any) -> str:
+    if not did.asked and not did.denied:
+        return ""
+    return f"[yellow]{did.asked}[/]/[red]{did.denied}[/]"
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2] or path
+
+
+def _several(names: Sequence[str]) -> str:
+    return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else "".join(names)
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
@@ -120,10 +143,12 @@ def _home(path: str) -> str:
 
 
 def _local(ts: str) -> str:
+    """A moment in as few characters as tell it: the year only where it is another one."""
     try:
-        return datetime.fromisoformat(ts).astimezone().strftime("%Y-%m-%d %H:%M")
+        moment = datetime.fromisoformat(ts).astimezone()
     except ValueError:
         return "unknown"
+    return moment.strftime("%m-%d %H:%M" if moment.year == datetime.now().astimezone().year else "%Y-%m-%d")
 
 
 def calls_of(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

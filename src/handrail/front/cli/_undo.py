@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from handrail.approvals.show import visible
 from handrail.errors import Code, Problem, RunFault
 from handrail.front.cli._common import opened
 from handrail.words import Outcome
@@ -19,20 +20,24 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_LINES = 200
+MAX_OTHERS = 5  # calls that are named beside one that cannot be taken back
 
 
 async def take_back(folder: Path, call_id: str | None, given: Mapping[str, Any]) -> int:
     """Undo in the run itself, or in a new one that names it where another process has it open."""
+    from handrail.front.cli._settings import place_of_run
     from handrail.store.folders import RunFolder
 
-    where = RunFolder(folder).description().get("workspace") or given["workspace"]
-    there = {**given, "workspace": where}
+    about = RunFolder(folder).description()
+    root = str(about.get("workspace") or given["workspace"])
+    there = {**given, "workspace": place_of_run(folder.name, root, given, (about.get("project"), root))}
     call_id = _whole_id(folder, call_id)
     try:
         async with opened({**there, "run_id": folder.name}) as runtime:
             return await _undo(runtime, folder, call_id, as_json=given["as_json"])
     except RunFault as fault:
-        if fault.code is not Code.RUN_BUSY:
+        # A new run would work in a folder of its own where each has one, and find nothing of this one there.
+        if fault.code is not Code.RUN_BUSY or about.get("project") not in (None, root):
             raise
     async with opened(there, parent_run=folder.name) as runtime:
         return await _undo(runtime, folder, call_id, as_json=given["as_json"])
@@ -57,16 +62,56 @@ async def _undo(runtime: Runtime, folder: Path, call_id: str | None, *, as_json:
 
     outcome = await runtime.undo(call_id, run=folder.name)
     code = show(outcome, as_json=as_json)
-    if outcome.error is not None and outcome.error.code == Code.STALE_FILE and not as_json:
-        for line in await _difference(runtime, folder, outcome):
+    if as_json:
+        return code
+    if outcome.error is not None and outcome.error.code == Code.STALE_FILE:
+        for line in [*await _difference(runtime, folder, outcome), *_instead(folder, outcome)]:
             sys.stderr.write(f"{line}\n")
+    elif outcome.ok:
+        sys.stderr.write("".join(f"{line}\n" for line in _left(folder)))
     return code
+
+
+def _left(folder: Path) -> Iterator[str]:
+    """What of the run is still there to be taken back."""
+    from handrail.undoing import recorded
+
+    left = [item for item in recorded(folder) if item.left]
+    if left:
+        last = f"the last one is {left[-1].tool} of {visible(left[-1].paths)}"
+        more = f"{len(left)} more calls of run {folder.name} changed" if len(left) > 1 else f"Run {folder.name} changed"
+        yield f"{more} something that is not taken back; {last}. `handrail runs undo {folder.name}` takes back all."
+
+
+def _instead(folder: Path, outcome: Outcome) -> Iterator[str]:
+    """What a person can do where a file has changed since."""
+    from handrail.undoing import recorded
+
+    assert outcome.error is not None
+    path, call = str(outcome.error.details.get("path", "")), str(outcome.error.details.get("call", ""))
+    calls = recorded(folder)
+    changes = [change for item in calls if item.call == call for change in item.changes if change["path"] == path]
+    if changes:
+        yield f"  by hand: {_by_hand(folder, changes[0])}"
+    others = [item for item in reversed(calls) if item.left and path not in {step["path"] for step in item.changes}]
+    for item in others[:MAX_OTHERS]:
+        what = f"{item.tool}: {visible(item.paths)}"
+        yield f"  another: handrail runs undo {folder.name} --call {item.call[-12:]}   ({what})"
+
+
+def _by_hand(folder: Path, change: Mapping[str, Any]) -> str:
+    from handrail.store.images import Images
+
+    images, before = Images(folder / "archive", 0), change.get("before")
+    if change["op"] == "create":
+        return "the call made this file; delete it to be as before"
+    if isinstance(before, str) and len(before) == 64 and images.has(before):
+        return f"what stood there before the call is kept in {images.path(before)}"
+    return "what stood there before the call was not kept"
 
 
 async def _difference(runtime: Runtime, folder: Path, outcome: Outcome) -> list[str]:
     """The lines between what is known to have stood there and what stands there now."""
-    from handrail.approvals.show import visible
-
     assert outcome.error is not None
     details = outcome.error.details
     path, left, call = str(details.get("path", "")), details.get("expected_sha256"), str(details.get("call", ""))

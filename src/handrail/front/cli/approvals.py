@@ -88,7 +88,8 @@ def grant(request_id: str, scope: str, uses: int | None, minutes: float | None) 
     expires = None if minutes is None else clock().now() + minutes * 60
     if not _answered(request_id, Reply("granted", wanted, by=_who(), uses=uses, expires=expires)):
         return 1
-    sys.stderr.write(f"Granted. A call that waits goes on now; else: handrail call --approval {request_id}\n")
+    again = (record.request.replay or {}).get("command") or f"handrail call --approval {request_id}"
+    sys.stderr.write(f"Granted. A call that waits goes on now; else: {again}\n")
     return 0
 
 
@@ -134,10 +135,14 @@ def revoke(request_id: str) -> int:
 
 @command.command("watch")
 def watch() -> None:
-    """Show requests as they come, and ask for an answer to each."""
+    """Show requests as they come, and ask for an answer to each.
+
+    `later` skips one, which then stays pending. Ctrl-C ends the watch and answers nothing.
+    """
     from handrail.front.cli._common import terminal_approver
 
-    run_async(_watch(terminal_approver("`approvals watch`")))
+    run_async(_watch(terminal_approver("`approvals watch`", watching=True)))
+    raise click.Abort
 
 
 async def _watch(approver: Any) -> None:
@@ -151,6 +156,8 @@ async def _watch(approver: Any) -> None:
                 seen.add(request.id)
                 reply = await approver.ask(request)
                 sys.stderr.write(f"{request.id}: {reply.state}\n\n")
+                if approver.ended:
+                    return
         while not book.changed():  # noqa: ASYNC110  other processes write there
             await asyncio.sleep(0.02)
 

@@ -144,6 +144,8 @@ async def _call(given: Mapping[str, Any], args: dict[str, Any]) -> Outcome:
     from handrail.front.cli._progress import showing
 
     async with opened(given) as runtime, following(runtime, live=given["live"]), showing(runtime):
+        if given["skill"] and not given["as_json"]:
+            _warn_of_skill(runtime, given["skill"])
         with suppress(Problem):  # an unknown tool is the kernel's to tell
             args = typed(_schema(runtime, given), args, given["pairs"])
         return await runtime.call(
@@ -163,6 +165,16 @@ def _schema(runtime: Any, given: Mapping[str, Any]) -> Callable[[], Mapping[str,
         return lambda: tool.spec()["args_schema"]
     word = dialect_of(given["dialect"]).word(given["tool"])
     return lambda: word.args
+
+
+def _warn_of_skill(runtime: Any, skill: str) -> None:
+    """Say that a skill is not there or broken: to policy it is one that allows nothing."""
+    from handrail.errors import Problem
+
+    try:
+        runtime.kernel.parts.skills.find(skill)
+    except Problem as problem:
+        sys.stderr.write(f"warning: {problem.message}\n")
 
 
 def _kinds(text: str | None) -> list[str] | None:

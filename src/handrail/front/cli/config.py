@@ -45,8 +45,9 @@ def show(origin: bool, **given: Any) -> None:
 
 @command.command("trust")
 @click.option("--forget", is_flag=True, help="take the trust back")
+@click.option("--yes", is_flag=True, help="trust without being asked; needed where there is no terminal")
 @WORKSPACE
-def trust(forget: bool, **given: Any) -> int:
+def trust(forget: bool, yes: bool, **given: Any) -> int:
     """Trust this project's settings file as it stands now.
 
     Until then it can only narrow what is allowed. Any later change of the file needs a new look.
@@ -64,12 +65,20 @@ def trust(forget: bool, **given: Any) -> int:
             sys.stderr.write(f"{'no longer trusted' if known else 'was not trusted'}: {item.path}\n")
             continue
         sys.stdout.write("".join(f"{visible(line)}\n" for line in item.text.splitlines()))
-        if sys.stdin.isatty() and not click.confirm("Trust this file as it stands above?", default=False, err=True):
+        if not yes and not _confirmed():
             sys.stderr.write(f"not trusted: {item.path}\n")
             return 1
         store.trust(Path(item.path), item.pin)
         sys.stderr.write(f"trusted as it stands above: {item.path} (sha256 {item.sha256[:16]}…)\n")
     return 0
+
+
+def _confirmed() -> bool:
+    """Ask at the terminal; where nobody can be asked, nobody has read the file."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        sys.stderr.write("Nobody can be asked here; read the file above, then repeat this with --yes.\n")
+        return False
+    return click.confirm("Trust this file as it stands above?", default=False, err=True)
 
 
 def _value(settings: Any, name: str) -> Any:

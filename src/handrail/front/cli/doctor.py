@@ -6,13 +6,13 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from handrail.front.cli._common import JSON, console, print_json
+from handrail.front.cli._common import CONFIG, JSON, WORKSPACE, console, print_json
 
 
 class Check(NamedTuple):
@@ -25,10 +25,12 @@ class Check(NamedTuple):
 
 
 @click.command("doctor")
+@WORKSPACE
+@CONFIG
 @JSON
-def command(as_json: bool) -> int:
+def command(as_json: bool, **given: Any) -> int:
     """Check what this machine offers and what is missing; everything is tried, nothing is guessed."""
-    checks = list(_checks())
+    checks = list(_checks(given))
     if as_json:
         print_json([check._asdict() for check in checks])
     else:
@@ -54,7 +56,7 @@ def _tell(checks: list[Check]) -> None:
     console().print(f"\n{f'[red]{bad} to mend[/]' if bad else '[green]ready[/]'}")
 
 
-def _checks() -> Iterator[Check]:
+def _checks(given: Mapping[str, Any]) -> Iterator[Check]:
     yield Check("python", "good", f"{sys.version.split()[0]} on {sys.platform}")
     yield _paths()
     yield _exchange()
@@ -65,7 +67,8 @@ def _checks() -> Iterator[Check]:
     yield _redaction()
     yield _state()
     yield _ledger()
-    yield _settings()
+    yield _runs(given)
+    yield _settings(given)
 
 
 def _paths() -> Check:
@@ -195,13 +198,28 @@ def _ledger() -> Check:
     return Check("approvals", "good", f"{waiting or 'none'} waiting" if waiting else "no request waits for an answer")
 
 
-def _settings() -> Check:
+def _runs(given: Mapping[str, Any]) -> Check:
+    """Where these settings keep runs: without a journal nothing runs."""
+    from handrail.errors import SettingsFault
+    from handrail.front.cli._common import runs_folder
+
+    try:
+        folder = runs_folder(given)
+    except SettingsFault:
+        return Check("runs", "weaker", "where they are kept is not known: the settings cannot be read")
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return Check("runs", "good", f"kept in {folder}")
+    return Check("runs", "bad", f"{folder} cannot be written", "make it writable, or set another `runs_dir`")
+
+
+def _settings(given: Mapping[str, Any]) -> Check:
     from handrail.errors import SettingsFault
     from handrail.front.cli._common import loaded
     from handrail.settings.lint import lint
 
     try:
-        found = lint(loaded({}))
+        found = lint(loaded(given))
     except SettingsFault as fault:
         return Check("settings", "bad", str(fault), "handrail config show")
     if found:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from handrail.front.cli._common import WORKSPACE, workspace_of
+from handrail.front.cli._common import WORKSPACE, unknown, workspace_of
 
 
 @click.command("init")
@@ -27,7 +27,7 @@ def command(preset: str, workspace: str, only_print: bool) -> int:
     from handrail.settings import PRESETS, preset_text, trust_store, write_new
 
     if preset not in PRESETS:
-        raise click.UsageError(f"There is no preset {preset!r}; there are: {', '.join(PRESETS)}.")
+        raise unknown("preset", preset, PRESETS)
     text = preset_text(preset)
     if only_print:
         sys.stdout.write(text)

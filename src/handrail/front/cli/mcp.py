@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from handrail.front.cli._common import CONFIG, WORKSPACE, progress, run_async, workspace_of
+from handrail.front.cli._common import CONFIG, WORKSPACE, progress, run_async, unknown, workspace_of
 
 if TYPE_CHECKING:
     from handrail.front.mcp.opening import Opening
@@ -73,7 +73,7 @@ def _opening(given: Mapping[str, Any]) -> Opening:
 @click.option("--print", "only_print", is_flag=True, help="print the entry and write nothing")
 @click.option("--yes", is_flag=True, help="write without asking")
 @click.option("--user", is_flag=True, help="the user's settings of the client instead of the project's")
-@click.option("--env", "variables", multiple=True, metavar="NAME", help="pass a variable on, as ${NAME}")
+@click.option("--env", "variables", multiple=True, metavar="NAME", help="pass a variable on, by its name")
 @click.option("--dialect", metavar="NAME", help="have the server started with this dialect")
 @CONFIG
 @WORKSPACE
@@ -88,15 +88,14 @@ def install(client: str, only_print: bool, yes: bool, user: bool, variables: tup
 
     known = installing.CLIENTS.get(client)
     if known is None:
-        raise click.UsageError(f"There is no client {client!r}; there are {', '.join(installing.CLIENTS)}.")
+        raise unknown("client", client, installing.CLIENTS)
     workspace = Path(workspace_of(given))
     flags = [item for name in ("preset", "dialect", "config") if given[name] for item in (f"--{name}", given[name])]
     entry = installing.entry_for(known, workspace, flags, variables, user=user)
-    plan = installing.planned(known, installing.place_of(known, workspace, user=user), entry)
     if only_print:
-        sys.stdout.write(plan.snippet)
+        sys.stdout.write(installing.snippet(known, entry))
         return 0
-    return _carried_out(plan, yes=yes)
+    return _carried_out(installing.planned(known, installing.place_of(known, workspace, user=user), entry), yes=yes)
 
 
 def _carried_out(plan: Any, *, yes: bool) -> int:

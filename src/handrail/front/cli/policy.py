@@ -13,7 +13,8 @@ from handrail.front.cli._common import CONFIG, JSON, WORKSPACE, console, judging
 from handrail.front.cli.call import arguments, typed
 
 if TYPE_CHECKING:
-    from handrail.runtime import Explanation
+    from handrail.errors import Problem
+    from handrail.runtime import Explanation, Runtime
 
 EXIT = {"allow": 0, "ask": 4, "deny": 3}
 COLOUR = {"allow": "green", "ask": "yellow", "deny": "red"}
@@ -65,21 +66,35 @@ def explain(**given: Any) -> int:
 
     args = arguments(given["pairs"], given["raw"])
 
-    async def explained() -> Explanation:
+    async def explained() -> tuple[Explanation, Problem | None]:
         async with judging(given) as runtime:
             tool = runtime.parts.catalog.get(given["tool"])
             values = typed(lambda: tool.spec()["args_schema"], args, given["pairs"])
-            return runtime.explanation(given["tool"], values, skill=given["skill"])
+            found = runtime.explanation(given["tool"], values, skill=given["skill"])
+            return found, await _foreseen(runtime, found, values, given["skill"])
 
     try:
-        found = run_async(explained())
+        found, fails = run_async(explained())
     except Problem as problem:
         raise click.UsageError(f"{problem.code}: {problem.message}") from None
-    _tell(found, as_json=given["as_json"])
+    _tell(found, fails, as_json=given["as_json"])
     return EXIT[found.verdict.decision.word]
 
 
-def _tell(found: Explanation, *, as_json: bool) -> None:
+async def _foreseen(runtime: Runtime, found: Explanation, args: Mapping[str, Any], skill: str | None) -> Problem | None:
+    """What would fail a call that is asked for before anybody is asked; None where nothing would."""
+    from handrail.errors import Problem
+
+    if found.verdict.decision.word != "ask":
+        return None
+    try:
+        await runtime.preview(found.tool.name, args, skill=skill)
+    except Problem as problem:
+        return problem
+    return None
+
+
+def _tell(found: Explanation, fails: Problem | None, *, as_json: bool) -> None:
     from handrail.policy.explain import explain_lines, smallest_change
 
     change = smallest_change(found.touches, found.world, found.verdict)
@@ -97,6 +112,7 @@ def _tell(found: Explanation, *, as_json: bool) -> None:
                 "max_scope": found.verdict.scope.word,
                 "sandbox": found.confinement,
                 "change": told,
+                "fails_first": None if fails is None else {"code": fails.code.value, "message": fails.message},
             }
         )
         return
@@ -107,6 +123,10 @@ def _tell(found: Explanation, *, as_json: bool) -> None:
     out.print(visible(first), style=f"bold {COLOUR[found.verdict.decision.word]}", markup=False, soft_wrap=True)
     for line in rest:
         out.print(visible(line), style=_style(line), markup=False, soft_wrap=True)
+    if fails is not None:
+        out.print(
+            visible(f"\n  as it is, it fails before anybody is asked: {fails.code}: {fails.message}"), markup=False
+        )
     for line in _confinement(found.confinement):
         out.print(visible(line), markup=False, soft_wrap=True)
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from handrail.front.cli._common import (
+    CONFIG,
     DIALECT,
     JSON,
     WORKSPACE,
@@ -23,13 +24,15 @@ from handrail.front.cli._common import (
 )
 
 RUN = click.argument("run", required=False)
+ELSEWHERE = "Runs made with --config or --preset may lie elsewhere: give the same option here.\n"
 
 
 @click.group("runs")
 def command() -> None:
     """Look at past runs, verify them, take back what they changed.
 
-    RUN is a run's name or the beginning of it; without one, the newest run of this workspace is taken.
+    RUN is a run's name or the beginning of it; without one, the newest run of this workspace is taken. Runs that were
+    made with --config or --preset are found with the same option where those settings keep runs elsewhere.
     """
 
 
@@ -37,29 +40,48 @@ def command() -> None:
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="how many, newest first")
 @click.option("--here", is_flag=True, help="only those of this workspace")
 @WORKSPACE
+@CONFIG
 @JSON
 def list_runs(limit: int, here: bool, **given: Any) -> None:
-    """List the runs, newest first."""
+    """List the runs, newest first: the front end, calls, asked for and denied, tools, files changed."""
     from handrail.store.folders import list_runs as found_in
 
-    found = found_in(runs_folder(given))
-    found = [item for item in found if not here or _is_here(item, given)][:limit]
+    base = runs_folder(given)
+    found = [item for item in found_in(base) if not here or is_here(item, given)]
+    shown = found[:limit]
     if given["as_json"]:
-        import dataclasses
-
-        print_json([dataclasses.asdict(item) for item in found])
+        print_json([_listed(item) for item in shown])
         return
-    if not found:
-        sys.stderr.write("There are no runs yet; `handrail call` makes one.\n")
+    if not shown:
+        whose = " of this workspace" if here else ""
+        sys.stderr.write(f"There are no runs{whose} yet in {base}; `handrail call` makes one.\n")
+        sys.stderr.write(ELSEWHERE)
         return
     from handrail.front.cli._tables import runs_table
+    from handrail.store.summaries import summary
 
-    runs_table(console(), found)
+    runs_table(console(), [(item, summary(item.path)) for item in shown])
+    if others := sum(not is_here(item, given) for item in shown):
+        sys.stderr.write(f"{others} of {len(shown)} worked in other workspaces; --here leaves them out.\n")
+    if len(found) > limit:
+        sys.stderr.write(f"{len(found) - limit} older ones are not shown; --limit {len(found)} shows all.\n")
+
+
+def _listed(item: Any) -> dict[str, Any]:
+    """One run as JSON, with what it did."""
+    import dataclasses
+
+    from handrail.store.summaries import summary
+
+    did = summary(item.path)
+    told = {"calls": did.calls, "tools": dict(did.tools), "changed": list(did.changed)}
+    return {**dataclasses.asdict(item), **told, "asked": did.asked, "denied": did.denied}
 
 
 @command.command("show")
 @RUN
 @WORKSPACE
+@CONFIG
 @JSON
 def show(run: str | None, **given: Any) -> None:
     """Show a run: its calls, how each was judged, what each changed."""
@@ -77,6 +99,7 @@ def show(run: str | None, **given: Any) -> None:
 @command.command("tree")
 @RUN
 @WORKSPACE
+@CONFIG
 def tree(run: str | None, **given: Any) -> None:
     """Draw a run as a tree of calls and what happened in each."""
     from handrail.front.cli._tables import run_tree
@@ -90,6 +113,7 @@ def tree(run: str | None, **given: Any) -> None:
 @RUN
 @DIALECT
 @WORKSPACE
+@CONFIG
 def print_events(run: str | None, dialect: str | None, **given: Any) -> None:
     """Print the journal as JSON lines, in a dialect's names and payloads where asked."""
     import orjson
@@ -108,6 +132,7 @@ def print_events(run: str | None, dialect: str | None, **given: Any) -> None:
 @click.option("--keep", type=click.Path(dir_okay=False), metavar="FILE", help="keep the head in this file")
 @click.option("--against", type=click.Path(dir_okay=False), metavar="FILE", help="check against a head kept in a file")
 @WORKSPACE
+@CONFIG
 @JSON
 def verify(run: str | None, head: str | None, keep: str | None, against: str | None, **given: Any) -> int:
     """Check that no line of the journal was changed, added or taken out."""
@@ -149,15 +174,24 @@ def _tell(name: str, found: Any, *, bounded: bool) -> None:
 @RUN
 @click.option("--call", "call_id", metavar="ID", help="only what this call changed")
 @WORKSPACE
+@CONFIG
 @JSON
 def undo(run: str | None, call_id: str | None, **given: Any) -> int:
     """Put back what calls changed, last first.
 
-    Refuses, and changes nothing, where a file has changed since, and shows the difference. It is a recorded call, too.
+    With RUN all that the run changed; without it what the last call changed that changed anything here. Refuses, and
+    changes nothing, where a file has changed since, and shows the difference. It is a recorded call, too.
     """
     from handrail.front.cli._undo import take_back
+    from handrail.front.cli._undoable import last_change, run_of_call
 
-    return run_async(take_back(folder_of(run, given), call_id, given))
+    if run is not None:
+        folder = folder_of(run, given)
+    elif call_id is not None:
+        folder = run_of_call(call_id, given)
+    else:
+        folder, call_id = last_change(given)
+    return run_async(take_back(folder, call_id, given))
 
 
 def folder_of(run: str | None, given: Mapping[str, Any]) -> Path:
@@ -170,19 +204,29 @@ def folder_of(run: str | None, given: Mapping[str, Any]) -> Path:
         return base / run
     found = found_in(base)
     if run is None:
-        here = next((item.run_id for item in found if _is_here(item, given)), None)
+        here = next((item.run_id for item in found if is_here(item, given)), None)
         if here is None:
             others = "; `handrail runs list` shows those of others" if found else ""
-            raise click.UsageError(f"There is no run in this workspace yet{others}.")
+            raise click.UsageError(f"There is no run in this workspace yet in {base}{others}.\n{ELSEWHERE.rstrip()}")
         return base / here
     fitting = [item.run_id for item in found if item.run_id.startswith(run)]
     if not fitting:
-        raise click.UsageError(f"There is no run {run!r}; `handrail runs list` shows them.")
+        raise click.UsageError(_no_run(run, base, [item.run_id for item in found]))
     if len(fitting) > 1:
         some = ", ".join(fitting[:3]) + (" …" if len(fitting) > 3 else "")
         raise click.UsageError(f"{len(fitting)} runs start with {run!r}: {some}. Give more of the name.")
     return base / fitting[0]
 
 
-def _is_here(item: Any, given: Mapping[str, Any]) -> bool:
-    return bool(item.description.get("workspace") == os.path.realpath(given.get("workspace") or "."))
+def _no_run(run: str, base: Path, names: list[str]) -> str:
+    from handrail.spelling import nearest
+
+    near = nearest(run, names, 2)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return f"There is no run {run!r} in {base};{hint} `handrail runs list` shows them.\n{ELSEWHERE.rstrip()}"
+
+
+def is_here(item: Any, given: Mapping[str, Any]) -> bool:
+    """Whether a run worked in this workspace, or in a folder of its own that belongs to this project."""
+    about = item.description
+    return os.path.realpath(given.get("workspace") or ".") in (about.get("workspace"), about.get("project"))

@@ -1,7 +1,7 @@
 """How approvals are asked for over MCP: by the ledger, never by the client's own word unless settings say so.
 
-In this order: a task that the client polls, where it has the extension; a page of a console, once there is one
-(`console_page`); else the call waits for a short while and then ends as pending, to be repeated once it is granted.
+In this order: a task that the client polls, where it has the extension; a page of a console, where there is one and the
+client can open it; else the call waits for a short while and then ends as pending, to be repeated once it is granted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -29,11 +29,14 @@ FORM: Mapping[str, Any] = {
 _MAX_SHOWN = 4000
 _PENDING = Reply("pending", Scope.NONE)
 
+Console = Callable[[str], str | None]  # the address of the page where a person answers a request, by the request's id
+
 
 class McpApprover:
     """Waits for an answer on record; the runtime fills in the ledger."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console
         self.ledger: SharedLedger | None = None
         self.wait_seconds = 0.0
         self.headless = False
@@ -54,41 +57,64 @@ class McpApprover:
         if self.trusts(ongoing):
             if ongoing.peer.elicit is None:
                 return _PENDING  # the result asks for the answer, and the repeated call brings it
-            reply = await self._asked(ongoing, request)
+            reply = await self._answered(request, self._form_sent(ongoing, request))
             if reply.state != "pending":
                 return reply
-        until: float | None = time.time() + self.wait_seconds
         if ongoing.parked is not None and not ongoing.parked.done():
             ongoing.parked.set_result(request)
-            until = None
-        return await self.ledger.wait(request.id, until=until)
+            return await self.ledger.wait(request.id, until=None)
+        if (page := self.page(ongoing, request.id)) is not None:
+            if ongoing.peer.elicit is None:
+                return _PENDING  # the result names the page
+            reply = await self._answered(request, self._page_shown(ongoing, request, page))
+            if reply.state != "pending":
+                return reply
+        return await self.ledger.wait(request.id, until=time.time() + self.wait_seconds)
 
     def trusts(self, ongoing: Ongoing) -> bool:
         """Whether this client's own form counts."""
         return self.trust_client and not self.headless and ongoing.peer.has_forms
 
-    async def _asked(self, ongoing: Ongoing, request: Request) -> Reply:
-        """Ask the client while the request can be answered; whoever answers first, there or elsewhere, counts."""
+    def page(self, ongoing: Ongoing, request_id: str) -> str | None:
+        """The page to show this client, which opens it once; none where its own form counts."""
+        if self.console is None or not ongoing.peer.has_pages or ongoing.returned or self.trusts(ongoing):
+            return None
+        return self.console(request_id)
+
+    def input_required(self, ongoing: Ongoing, request: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The result that asks a client of the stateless era for a form or a page; None where it is asked for none."""
+        if self.trusts(ongoing):
+            params = form_for(question_of(request))
+        elif (page := self.page(ongoing, request["id"])) is not None:
+            params = page_for(question_of(request), page)
+        else:
+            return None
+        wanted = {ANSWER: {"method": "elicitation/create", "params": params}}
+        return {"resultType": "input_required", "inputRequests": wanted, "requestState": request["id"]}
+
+    async def _answered(self, request: Request, sent: Awaitable[bool]) -> Reply:
+        """Wait while the client is asked, and on if `sent` says so; whoever answers first, anywhere, counts."""
         assert self.ledger is not None
-        asking = asyncio.ensure_future(self._ask_client(ongoing, request))
+        asking = asyncio.ensure_future(sent)
         waiting = asyncio.ensure_future(self.ledger.wait(request.id, until=request.expires))
         try:
             await asyncio.wait((asking, waiting), return_when=asyncio.FIRST_COMPLETED)
-            return await waiting if waiting.done() else _PENDING
+            return await waiting if waiting.done() or asking.result() else _PENDING
         finally:
             for task in (asking, waiting):
                 task.cancel()
             await asyncio.gather(asking, waiting, return_exceptions=True)
 
-    async def _ask_client(self, ongoing: Ongoing, request: Request) -> None:
-        """Ask over the back channel; what comes back is put on record as the client's."""
-        assert ongoing.peer.elicit is not None
-        try:
-            answer = await ongoing.peer.elicit(question(request), FORM)
-        except Exception:  # noqa: BLE001  a client that fails to answer leaves the request open for others
-            log.warning("the client did not answer request %s", request.id)
-            return
+    async def _form_sent(self, ongoing: Ongoing, request: Request) -> bool:
+        """Ask by a form; what comes back is put on record as the client's."""
+        answer = await _elicited(ongoing, request, form_for(question(request)))
         self.take(request.id, answer, request.run_id)
+        return False
+
+    async def _page_shown(self, ongoing: Ongoing, request: Request, page: str) -> bool:
+        """Have a page opened; what comes back says whether a person looks at it, and never what they decide."""
+        params = {**page_for(question(request), page), "elicitationId": request.id}
+        return (await _elicited(ongoing, request, params)).get("action") == "accept"
 
     def take(self, request_id: Any, answer: Any, run_id: str) -> None:
         """Put a client's answer to a form on record; what is no clear answer, or for another run, is none."""
@@ -100,6 +126,15 @@ class McpApprover:
         with suppress(KeyError, Answered):
             if self.ledger.find(request_id).request.run_id == run_id:
                 self.ledger.answer(request_id, reply)
+
+
+async def _elicited(ongoing: Ongoing, request: Request, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    assert ongoing.peer.elicit is not None
+    try:
+        return await ongoing.peer.elicit(params)
+    except Exception:  # noqa: BLE001  a client that fails to answer leaves the request open for others
+        log.warning("the client did not answer request %s", request.id)
+        return {}
 
 
 def _reply(answer: Mapping[str, Any]) -> Reply | None:
@@ -127,16 +162,11 @@ def question_of(request: Mapping[str, Any]) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… (handrail approvals show {request['id']})"
 
 
-def input_required(request: Mapping[str, Any], shown: str) -> dict[str, Any]:
-    """Ask the client for a form by a result; the repeated call brings the answer, bound to the request by its id."""
-    form = {"mode": "form", "message": shown, "requestedSchema": dict(FORM)}
-    return {
-        "resultType": "input_required",
-        "inputRequests": {ANSWER: {"method": "elicitation/create", "params": form}},
-        "requestState": request["id"],
-    }
+def form_for(shown: str) -> dict[str, Any]:
+    """Ask for a form; the word for that is not known to every version, and need not be said."""
+    return {"message": shown, "requestedSchema": dict(FORM)}
 
 
-def console_page(request: Request) -> str | None:  # noqa: ARG001
-    """Name the page where a person can answer, for URL elicitation; there is no console yet, so there is none."""
-    return None
+def page_for(shown: str, page: str) -> dict[str, Any]:
+    """Ask for a page to be opened."""
+    return {"mode": "url", "message": shown, "url": page}

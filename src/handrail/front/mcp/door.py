@@ -49,7 +49,7 @@ class Door:
     """One run behind one server; `async with Door(opening) as door`."""
 
     def __init__(self, opening: Opening) -> None:
-        self._opening, self._approver = opening, McpApprover()
+        self._opening, self._approver = opening, McpApprover(opening.console)
         self._runtime: Runtime | None = None
         self._busy, self._idle, self._open = 0, asyncio.Event(), asyncio.Event()
         self.tasks = Tasks()
@@ -91,9 +91,9 @@ class Door:
         return self._runtime is not None
 
     @property
-    def trusts_client(self) -> bool:
-        """Whether a client's own form may count."""
-        return self._approver.trust_client
+    def asks_back(self) -> bool:
+        """Whether a client may be asked something during its call: for its own form, or to open a page."""
+        return self._approver.trust_client or self._approver.console is not None
 
     async def _enter(self, run_id: str | None) -> None:
         self._approver.ledger = None  # filled in by the runtime that opens
@@ -194,7 +194,9 @@ class Door:
         if "inputResponses" in params:
             answers = params["inputResponses"]
             given = answers.get(approvals.ANSWER) if isinstance(answers, Mapping) else None
-            self._approver.take(params.get("requestState"), given, self.runtime.run_id)
+            ongoing.returned = True
+            if self._approver.trusts(ongoing):
+                self._approver.take(params.get("requestState"), given, self.runtime.run_id)
         ONGOING.set(ongoing)
         ongoing.start()
         try:
@@ -203,11 +205,16 @@ class Door:
             raise Refused(INVALID_PARAMS, str(misuse)) from None
         finally:
             ongoing.stop()
-        if outcome.status is Status.PENDING and ongoing.peer.modern and self._approver.trusts(ongoing):
-            return _asking(outcome)
+        if outcome.status is Status.PENDING and ongoing.peer.modern and (asking := self._asking(ongoing, outcome)):
+            return asking
         if self.runtime.dialect != "native":
             return spoken_result(outcome, self.runtime.dialect, args or {})
         return call_result(outcome, wrapped=self._is_wrapped(name))
+
+    def _asking(self, ongoing: Ongoing, outcome: Outcome) -> dict[str, Any] | None:
+        assert outcome.error is not None
+        request: Any = outcome.error.details["approval"]
+        return self._approver.input_required(ongoing, request)
 
     def _is_wrapped(self, name: str) -> bool:
         """Whether results put a tool's data into an object."""
@@ -282,12 +289,6 @@ def capabilities(*, modern: bool) -> dict[str, Any]:
 def server_info() -> dict[str, str]:
     """Who answers."""
     return {"name": NAME, "version": __version__}
-
-
-def _asking(outcome: Outcome) -> dict[str, Any]:
-    assert outcome.error is not None
-    request: Any = outcome.error.details["approval"]
-    return approvals.input_required(request, approvals.question_of(request))
 
 
 def _how(meta: Any) -> dict[str, Any]:

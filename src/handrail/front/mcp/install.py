@@ -30,6 +30,7 @@ class Client:
     user: str = ""  # relative to the user's home
     mac: str = ""  # the same on macOS, where it differs
     yaml: bool = False
+    variable: str = "${%s}"  # how a variable of the user is named there; empty: values stand there as they are
 
 
 CLIENTS = {
@@ -41,8 +42,9 @@ CLIENTS = {
             "Claude Desktop",
             user=".config/Claude/claude_desktop_config.json",
             mac="Library/Application Support/Claude/claude_desktop_config.json",
+            variable="",
         ),
-        Client("cursor", "Cursor", ".cursor/mcp.json", ".cursor/mcp.json"),
+        Client("cursor", "Cursor", ".cursor/mcp.json", ".cursor/mcp.json", variable="${env:%s}"),
         Client("gemini-cli", "Gemini CLI", ".gemini/settings.json", ".gemini/settings.json"),
         Client("goose", "Goose", user=".config/goose/config.yaml", yaml=True),
         Client("mcp-json", "any client that reads .mcp.json", ".mcp.json"),
@@ -76,7 +78,6 @@ class Plan:
     path: Path
     before: str | None  # None: there is no file yet
     after: str
-    snippet: str
 
     @property
     def diff(self) -> str:
@@ -91,7 +92,12 @@ def entry_for(client: Client, workspace: Path, flags: Sequence[str], variables: 
 
     Where the program is not on the path, no file can do without its place.
     """
-    env = {name: f"${{{name}}}" for name in variables}
+    if variables and not client.variable:
+        raise SettingsFault(
+            f"{client.about} takes variables as they are written and fills in none, so --env {variables[0]} would hand "
+            f"over the name instead of the value; leave --env out, and put the value under `env` by hand"
+        )
+    env = {name: client.variable % name for name in variables}
     found = shutil.which(NAME)
     program = found or str(Path(sys.executable).with_name(NAME))
     if not user and client.project:
@@ -119,12 +125,19 @@ def planned(client: Client, path: Path, entry: Entry) -> Plan:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
         raise SettingsFault(f"{path}: cannot be read: {reason}") from None
     if client.yaml:
-        from handrail.front.mcp.install_yaml import laid_over, shown
+        from handrail.front.mcp.install_yaml import laid_over
 
-        snippet = shown(entry.for_goose())
-        return Plan(path, before, laid_over(path, before, entry.for_goose()), snippet)
-    snippet = json.dumps({"mcpServers": {NAME: entry.for_json()}}, indent=2) + "\n"
-    return Plan(path, before, _json_after(path, before, entry), snippet)
+        return Plan(path, before, laid_over(path, before, entry.for_goose()))
+    return Plan(path, before, _json_after(path, before, entry))
+
+
+def snippet(client: Client, entry: Entry) -> str:
+    """The entry by itself, as the client reads it."""
+    if client.yaml:
+        from handrail.front.mcp.install_yaml import shown
+
+        return shown(entry.for_goose())
+    return json.dumps({"mcpServers": {NAME: entry.for_json()}}, indent=2) + "\n"
 
 
 def _json_after(path: Path, before: str | None, entry: Entry) -> str:

@@ -18,7 +18,7 @@ BEAT_SECONDS = 5.0  # after which a call that has told nothing says that it stil
 LOOK_SECONDS = 0.25  # between two reports of how far a program or a download is
 LINE_CHARS = 200
 
-Elicit = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+Elicit = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]  # takes the params of `elicitation/create`
 Notify = Callable[[Mapping[str, Any]], None]  # takes the params of a progress notification; must not wait
 
 
@@ -47,17 +47,24 @@ class Peer:
         offered = self.capabilities.get("elicitation")
         return isinstance(offered, Mapping) and (not offered or "form" in offered)
 
+    @property
+    def has_pages(self) -> bool:
+        """Whether it can open a page for whoever sits there."""
+        offered = self.capabilities.get("elicitation")
+        return isinstance(offered, Mapping) and "url" in offered
+
 
 class Ongoing:
     """One `tools/call` while it goes on."""
 
     __slots__ = (
         "_at", "_began", "_loaded", "_notify", "_seen", "_spoke", "_timer", "_token", "_written", "parked", "peer",
-        "tool",
+        "returned", "tool",
     )  # fmt: skip
 
     def __init__(self, peer: Peer, tool: str, token: str | int | None = None, notify: Notify | None = None) -> None:
         self.peer, self.tool = peer, tool
+        self.returned = False  # it was asked back before, and brings what the client said
         self.parked: asyncio.Future[Request] | None = None  # set: it may go on in the background
         self._token, self._notify = token, notify if token is not None else None
         self._at = 0  # what was told last; each report must tell more than the one before

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from handrail.catalog import Tool
-from handrail.front.mcp.approvals import McpApprover
+from handrail.front.mcp.approvals import Console, McpApprover
 from handrail.ports import Progress
 from handrail.runtime import Runtime
 from handrail.settings import Loaded, load
@@ -25,6 +25,7 @@ class Opening:
     dialect: str = "native"
     tools: tuple[Tool, ...] = ()
     progress: Progress | None = None
+    console: Console | None = None  # where people answer requests in a browser, if anything serves that
 
     def runtime(self, approver: McpApprover, run_id: str | None) -> Runtime:
         """Prepare the run; with a name, the one of this name."""

@@ -146,8 +146,12 @@ def peer_of(ctx: Context) -> Peer:
     offered = ctx.session.client_capabilities
     capabilities = {} if offered is None else offered.model_dump(by_alias=True, mode="json", exclude_none=True)
 
-    async def elicit(message: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        answer = await ctx.session.elicit_form(message, dict(schema), related_request_id=ctx.request_id)
+    async def elicit(params: Mapping[str, Any]) -> Mapping[str, Any]:
+        session, asked = ctx.session, ctx.request_id
+        if params.get("mode") == "url":
+            answer = await session.elicit_url(params["message"], params["url"], params["elicitationId"], asked)
+        else:
+            answer = await session.elicit_form(params["message"], params["requestedSchema"], asked)
         return answer.model_dump(by_alias=True, mode="json")
 
     back = ctx.protocol_version != MODERN_VERSION and ctx.session.can_send_request

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
+from handrail.errors import Fault
 from handrail.front.mcp import wire
 from handrail.front.mcp.door import Door
 from handrail.front.mcp.ongoing import Ongoing, Peer
@@ -32,6 +34,12 @@ log = logging.getLogger("handrail.mcp")
 Send = Callable[[bytes], None]
 Work = Callable[[], Awaitable[dict[str, Any]]]
 MOST_AT_ONCE = 1000  # requests that are worked on
+LEAVE_SECONDS = 5.0  # for a client to hear that nothing is served
+CANNOT_OPEN = Refused(
+    INTERNAL_ERROR,
+    "handrail cannot open its run. Why is said on its stderr, which is the client's log of this server; "
+    "where it is the settings, `handrail config show` says it, too.",
+)
 
 
 class Codec:
@@ -46,6 +54,7 @@ class Codec:
         self._asked: dict[str | int, asyncio.Task[None]] = {}
         self._stopping: set[asyncio.Task[None]] = set()  # cancelled, and not over yet; their ids are free again
         self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
+        self._elicited = 0
         self._sdk: Any = None
 
     # ── coming in ────────────────────────────────────────────────────────────────────────────
@@ -183,12 +192,12 @@ class Codec:
         notify = None if token is None else lambda report: self.notify("notifications/progress", report)
         return await self._door.call(Ongoing(peer, params["name"], token, notify), params)
 
-    async def _elicit(self, message: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Ask the client for a form, in the handshake era."""
-        name = f"handrail-{len(self._waiting)}-{id(message)}"
+    async def _elicit(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Ask the client for a form or a page, in the handshake era."""
+        self._elicited += 1
+        name = f"handrail-{self._elicited}"
         answered: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[name] = answered
-        params = {"message": message, "requestedSchema": dict(schema)}
         self._send(wire.dump({"jsonrpc": "2.0", "id": name, "method": "elicitation/create", "params": params}) + b"\n")
         try:
             return await answered
@@ -222,7 +231,12 @@ class Codec:
 async def serve(opening: Opening) -> None:
     """Serve one client on stdin and stdout until it leaves."""
     source, target = claim()
-    async with Door(opening) as door:
+    async with AsyncExitStack() as stack:
+        try:
+            door = await stack.enter_async_context(Door(opening))
+        except Fault:
+            await declined(source, target)
+            raise
         send, output = await writer(target)
         codec, ended = Codec(door, send), asyncio.Event()
         too_long = Refused(INVALID_REQUEST, f"A message is {wire.MAX_MESSAGE_BYTES} bytes at most.")
@@ -230,3 +244,19 @@ async def serve(opening: Opening) -> None:
         async with watching(door, codec.changed):
             await ended.wait()
         await codec.close()
+
+
+async def declined(source: int, target: int) -> None:
+    """Tell a client that nothing can be served, as its answer; why is for the operator alone, on stderr."""
+    send, output = await writer(target)
+    left = asyncio.Event()
+
+    def line(raw: bytes) -> None:
+        with suppress(ValueError):
+            message = wire.parse(raw)
+            if message.__class__ is dict and "method" in message and wire.is_id(message.get("id")):
+                send(wire.dump(wire.error(message["id"], CANNOT_OPEN)) + b"\n")
+
+    await reader(source, Lines(line, lambda: None, left.set), output)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(left.wait(), LEAVE_SECONDS)

@@ -13,7 +13,7 @@ class Part:
 
     words: tuple[str, ...]  # literal words after quote removal; () when not understood
     text: str  # as written, for people
-    doubt: str = ""  # why it cannot be fully understood: then it asks, and no rule that allows covers it
+    doubt: str = ""  # why it cannot be fully understood: then it asks, and no rule covers it that allows words
 
 
 @noun

@@ -127,6 +127,8 @@ def _truncation(done: Finished) -> Truncation | None:
     for stream in (done.stdout, done.stderr):
         if stream.cut:
             ref = stream.ref.ref if stream.ref is not None else None
+            if stream.by_lines:
+                return Truncation("lines", max(0, stream.text.count("\n") - 1), stream.lines, ref=ref)
             return Truncation("bytes", min(len(stream.text.encode()), stream.bytes), stream.bytes, ref=ref)
     return None
 

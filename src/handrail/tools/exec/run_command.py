@@ -55,7 +55,7 @@ async def _started(processes: Processes, program: Program, command: str, cwd: st
     result = ProgramResult(None, None, "", "", False, cwd, 0.0, [], job=state.job, pid=state.pid)
     said = f"{state.job} runs `{short(command)}` in the background"
     told = f'{said}; job_read {{"job": "{state.job}"}} shows what it writes, job_stop ends it'
-    return Answer(result, said, told, (Evidence("process", state.job, said),), commands=(command,))
+    return Answer(result, said, told, (Evidence("process", f"{state.job} pid {state.pid}", said),), commands=(command,))
 
 
 def _check(cwd: Place, env: dict[str, str]) -> None:

@@ -30,7 +30,15 @@ def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:
     return (Touch(TouchKind.FS_DELETE, args["path"], args["recursive"], follow=False, confirmed=confirmed),)
 
 
-@tool(risk="high", touches=_touches, permissions=("fs.delete",), ask_first=True)
+async def _preview(
+    files: Workspace, path: Place, recursive: bool, confirm: bool, expected_sha256: str | None, **_: Any
+) -> str:
+    """Nothing to show; but what cannot be deleted is said before a person is asked."""
+    await _check(files, path, recursive, confirm, expected_sha256)
+    return ""
+
+
+@tool(risk="high", touches=_touches, permissions=("fs.delete",), ask_first=True, preview=_preview)
 async def delete_path(
     files: Workspace,
     path: Deletes,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from handrail.catalog import Reads, tool
 from handrail.ports import Workspace
+from handrail.tools.fs._standing import need_file
 from handrail.words import Answer, Evidence
 
 CHUNK = 1 << 20
@@ -23,6 +24,7 @@ class FileHash:
 @tool(risk="low")
 async def hash_file(files: Workspace, path: Reads) -> Answer[FileHash]:
     """Compute the SHA-256 of a file without loading it whole."""
+    need_file(files, path, "hash_file")
     digest, size = hashlib.sha256(), 0
     async with files.open(path) as stream:
         while chunk := await stream.read(CHUNK):

@@ -30,6 +30,7 @@ class FileWrite:
 
     path: str
     bytes: int  # of the whole file
+    written: int  # by this call
     sha256: str
     created: bool
     diff: str
@@ -42,6 +43,7 @@ class _Plan:
     data: bytes
     before: str  # hash of what is there; empty: nothing is
     diff: str
+    kept: int = 0  # bytes of what is there that stay
 
 
 def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:
@@ -85,7 +87,7 @@ async def write_file(
     sha256, shown, size = change.after or "", path.shown, len(plan.data)
     if mode != "append":
         files.saw(path, sha256, whole=True)
-    result = FileWrite(shown, size, sha256, not plan.before, plan.diff)
+    result = FileWrite(shown, size, size - plan.kept, sha256, not plan.before, plan.diff)
     said = f"{'Created' if result.created else 'Wrote'} {shown}: {size} bytes, sha256 {sha256}"
     # What a model just sent it need not read again.
     told = said if result.created else f"{said}\n{plan.diff}"
@@ -140,7 +142,8 @@ def _planned(
                 data, before, f"{shown} is replaced; what it held is too large or no text, so no diff is shown\n"
             )
     refuse_marks(text, after, shown)
-    return _Plan(data, before, diff_texts(text, after, shown, secrets, limits))
+    kept = len(old or b"") if mode == "append" else 0
+    return _Plan(data, before, diff_texts(text, after, shown, secrets, limits), kept)
 
 
 def _readable(old: bytes | None, shown: str) -> Decoded | None:

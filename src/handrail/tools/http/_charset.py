@@ -37,9 +37,9 @@ def decode(body: bytes, content_type: str) -> tuple[str, Charset]:
     return _detected(body) if named is None else _read(body, *named)
 
 
-def as_it_is(body: bytes, content_type: str) -> Charset | None:
+def as_it_is(body: bytes, content_type: str, *, ascii_alone: bool | None = None) -> Charset | None:
     """How a body is read that is its own text: ASCII in a charset that changes nothing of it; None for any other."""
-    if not body.isascii() or b"\0" in body[:_LOOKED_AT]:
+    if not (body.isascii() if ascii_alone is None else ascii_alone) or b"\0" in body[:_LOOKED_AT]:
         return None
     name, by = _named(body, content_type) or ("utf-8", "bytes")
     return Charset(name, by) if name in _KEEP_ASCII else None

@@ -110,7 +110,7 @@ def _readable(
     kind, body = response.headers.get("content-type", ""), response.body
     if is_binary(body, kind):
         raise _not_text(response, kind, asked, secrets)
-    charset, text = as_it_is(body, kind), None
+    charset, text = as_it_is(body, kind, ascii_alone=response.ascii), None
     if charset is None:
         text, charset = decode(body, kind)
     if form == "markdown" and _is_html(kind, body[:1024].decode("ascii") if text is None else text[:1024]):

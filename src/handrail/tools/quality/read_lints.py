@@ -26,6 +26,7 @@ from handrail.words import Answer, Evidence, Place, PlaceKind, Touch, TouchKind
 
 _AT_ONCE = 4  # linters running side by side
 _MOST_FILES = 200
+_RUFF = "Python is checked by ruff, which is not installed here: pip install 'handrail[lint]', or ruff itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ class _Looking:
         shown = place.shown
         linter, check = self.linters.find(shown), checker_for(shown)
         if linter is None and check is None:
-            return _Look(Linted(shown, None, None, "no linter"))
+            return _Look(Linted(shown, None, None, "no linter", _missing(shown)))
         try:
             data = (await self.files.read(place, self.limits.max_read_bytes)).data
         except Problem as problem:
@@ -236,7 +237,12 @@ def _line(item: Diagnostic) -> str:
     return f"{place}: {item.severity}: {item.message} [{item.source}{' ' if item.code else ''}{item.code}]"
 
 
+def _missing(shown: str) -> str | None:
+    """What to install for a file that would be checked if its linter were here."""
+    return _RUFF if shown.endswith((".py", ".pyi")) else None
+
+
 def _without(linted: Linted) -> str:
     if linted.status == "no linter":
-        return f"{linted.file}: there is no linter for this"
+        return f"{linted.file}: {linted.note or 'there is no linter for this'}"
     return f"{linted.file}: not checked: {linted.note}"

@@ -1,0 +1,62 @@
+"""What can be taken back, where no run is named: the last change in this workspace, or the run of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from handrail.front.cli._common import runs_folder
+from handrail.front.cli.runs import ELSEWHERE, is_here
+
+if TYPE_CHECKING:
+    from handrail.undoing import Ended
+
+
+def last_change(given: Mapping[str, Any]) -> tuple[Path, str]:
+    """The run and the call that changed something last in this workspace and are not taken back yet."""
+    best: tuple[str, Path, str] | None = None
+    for item in _runs_here(given):
+        if best is not None and item.updated < best[0]:
+            break  # all further runs ended before that change
+        left = _left(item.path)
+        if left and (best is None or left[-1].ts > best[0]):
+            best = (left[-1].ts, item.path, left[-1].call)
+    if best is None:
+        raise click.UsageError(
+            f"There is nothing to take back: no run of this workspace in {runs_folder(given)} changed a file that is "
+            f"not put back already.\n{ELSEWHERE.rstrip()}"
+        )
+    return best[1], best[2]
+
+
+def _left(folder: Path) -> list[Ended]:
+    """The calls of a run that can be taken back; what other runs took back is looked for only where that matters."""
+    from handrail.store.reader import events
+    from handrail.undoing import ended, recorded
+
+    if not any(call.left for call in ended(events(folder))):
+        return []
+    return [call for call in recorded(folder) if call.left]
+
+
+def run_of_call(call_id: str, given: Mapping[str, Any]) -> Path:
+    """The run of this workspace in which a call was made; an id may be given by its end."""
+    from handrail.store.reader import events
+
+    for item in _runs_here(given):
+        if any(str(event.get("call_id", "")).endswith(call_id) for event in events(item.path)):
+            return Path(item.path)
+    raise click.UsageError(
+        f"No run of this workspace in {runs_folder(given)} has a call {call_id!r}; `handrail runs show RUN` names "
+        f"the calls of a run.\n{ELSEWHERE.rstrip()}"
+    )
+
+
+def _runs_here(given: Mapping[str, Any]) -> list[Any]:
+    from handrail.store.folders import list_runs
+
+    found = [item for item in list_runs(runs_folder(given)) if item.events and is_here(item, given)]
+    return sorted(found, key=lambda item: str(item.updated), reverse=True)

@@ -1,0 +1,56 @@
+"""Why an approval does not cover the call that names it: the one reason that is true. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from handrail.gates import asking
+from handrail.gates.step import Step
+from handrail.ports import Recorded, Reply
+from handrail.words import TouchKind
+
+_CHANGING = (TouchKind.FS_WRITE, TouchKind.FS_DELETE)
+
+
+def why(record: Recorded, step: Step, args: Any, policy_digest: str, workspace: str, *, standing: bool) -> str:
+    """Tell it in a sentence; `args` are the call's own, secrets hidden; `standing`: the grant can still be used."""
+    request, approval = record.request, record.request.id
+    again = _command(request.replay)
+    if record.state == "denied":
+        return f"Approval {approval} was refused{_by(record.reply)}."
+    if record.state == "used":
+        return (
+            f"Approval {approval} is used: it was given for one call, which was made. Make the call anew to ask again."
+        )
+    if record.state == "expired" or not standing:
+        return f"Approval {approval} has expired. Make the call anew to ask again."
+    if (request.tool, request.version) != (step.name, step.tool.version if step.tool is not None else ""):
+        return f"Approval {approval} is for {request.tool} {request.version}, not for this tool."
+    if request.workspace != workspace:
+        return f"Approval {approval} is for a call in {request.workspace}, and this one works in {workspace}."
+    if request.policy_digest != policy_digest:
+        return f"Approval {approval} was asked for under other settings or flags than these. The call as asked: {again}"
+    if args != request.params:
+        return f"Approval {approval} is for other arguments: `handrail approvals show {approval}` shows them."
+    if sorted(request.touches) != sorted(asking.targets(step.touches)):
+        return f"A path of the call leads elsewhere than when approval {approval} was asked for. Make the call anew."
+    return f"{_changed(step)} since approval {approval} was asked for. Look at it, and make the call anew to ask again."
+
+
+def _changed(step: Step) -> str:
+    if any(touch.kind is TouchKind.PROC_EXEC for touch in step.touches):
+        return "A file that the command runs or changes, or what the sandbox lets it do, has changed"
+    paths = list(dict.fromkeys(touch.shown for touch in step.touches if touch.kind in _CHANGING))
+    named = f"{paths[0]} has" if len(paths) == 1 else f"One of {', '.join(paths[:5])} has"
+    return f"{named} changed" if paths else "What the call touches has changed"
+
+
+def _by(reply: Reply | None) -> str:
+    if reply is None:
+        return ""
+    return (f" by {reply.by}" if reply.by else "") + (f": {reply.advice}" if reply.advice else "")
+
+
+def _command(replay: Mapping[str, Any] | None) -> str:
+    return str((replay or {}).get("command", ""))

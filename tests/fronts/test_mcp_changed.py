@@ -1,0 +1,72 @@
+"""Settings that change on disk while `handrail mcp` runs: every client is told, however it is connected."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from mcp import Client
+
+from fronts.mcp_process import WAYS, client
+
+BEFORE, AFTER = 'tools.enable = ["fs"]\n', 'tools.enable = ["fs", "exec"]\n'
+
+
+class Hearing:
+    """Takes what a client of the handshake era is told."""
+
+    def __init__(self) -> None:
+        self.changed: set[str] = set()
+        self._news = asyncio.Event()
+
+    async def __call__(self, message: Any) -> None:
+        """Take one message."""
+        kind = type(message).__name__
+        if "ListChanged" in kind:
+            self.changed.add(kind.removesuffix("Notification"))
+            self._news.set()
+
+    async def all_three(self) -> None:
+        """Wait until all lists are told of."""
+        while len(self.changed) < 3:
+            self._news.clear()
+            await self._news.wait()
+
+
+async def _told(era: str, asked: Client, hearing: Hearing, config: Path) -> set[str]:
+    """Change the settings, and give the lists that the client is told of."""
+    if era == "handshake":
+        config.write_text(AFTER)
+        await hearing.all_three()
+        return hearing.changed
+    told: set[str] = set()
+    listening = asked.listen(tools_list_changed=True, resources_list_changed=True, prompts_list_changed=True)
+    async with listening as stream:
+        config.write_text(AFTER)
+        async for event in stream:
+            told.add(type(event).__name__)
+            if len(told) == 3:
+                break
+    return told
+
+
+@WAYS
+async def test_a_client_hears_that_the_settings_file_has_changed(
+    work: Path, own_user: Path, tmp_path: Path, end: str, era: str
+) -> None:
+    """Of all three lists, from a process that nobody but the file told; what it lists and allows then is new."""
+    config, hearing = tmp_path / "settings.toml", Hearing()
+    config.write_text(BEFORE)
+    async with asyncio.timeout(60), client(end, era, work, config, message_handler=hearing) as asked:
+        before = {item.name for item in (await asked.list_tools()).tools}
+        told = await _told(era, asked, hearing, config)
+        after = {item.name for item in (await asked.list_tools()).tools}
+    assert (
+        sorted(told)
+        == {
+            "handshake": ["PromptListChanged", "ResourceListChanged", "ToolListChanged"],
+            "stateless": ["PromptsListChanged", "ResourcesListChanged", "ToolsListChanged"],
+        }[era]
+    )
+    assert ("run_command" in before, "run_command" in after, before <= after) == (False, True, True)
