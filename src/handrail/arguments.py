@@ -120,7 +120,9 @@ class Shape:
                 return data
             return self._to_json(self._checked_any(value), mode="json")  # type: ignore[misc]
         except ValidationError as error:
-            problems = [_told(item, "the result") for item in error.errors(include_url=False)]
+            from handrail.misfit import told
+
+            problems = [told(item, "the result") for item in error.errors(include_url=False)]
         except (PydanticSerializationError, ValueError) as error:
             problems = [{"expected": "a JSON value", "got": str(error)}]
         raise Problem(Code.INVALID_RESULT, "The tool gave a result that does not fit its schema.", errors=problems[:10])
@@ -161,14 +163,17 @@ class Shape:
         return self._args
 
     def _refuse(self, args: Mapping[str, Json], error: ValidationError) -> NoReturn:
-        problems = [_told(item) for item in error.errors(include_url=False)]
+        from handrail.misfit import told
+
+        problems = [told(item) for item in error.errors(include_url=False)]
         for problem in problems:
             if problem["expected"] == "no such argument":
                 inside, _, wrong = problem["field"].rpartition(".")
                 names = _names_inside(self.args_schema(), inside) if inside else self._names
                 lacking = [p["field"] for p in problems if p["expected"] == "it is required"]
                 near = nearest(wrong, lacking, 1, 0.5) or nearest(wrong, names, 1, 0.6) or _aliased(wrong, names)
-                problem["expected"] = f"one of {', '.join(names)}" if not near else f"did you mean {near[0]}?"
+                known = f"not known, use one of {', '.join(names)}" if names else "not known, there are no arguments"
+                problem["expected"] = f"did you mean {near[0]}?" if near else known
         renamed = self._renamed(args) or self._wrapped(args)
         text = "; ".join(f"`{p['field']}`: {p['expected']}, got {p['got']}" for p in problems[:5])
         raise Problem(
@@ -315,19 +320,6 @@ def _revalidated(schema: Any) -> Any:
         return {**node, "strict": True} if node.get("type") in {"int", "str", "bool", "float"} else node
 
     return _walk(schema, change)
-
-
-def _told(error: Any, whole: str = "arguments") -> dict[str, str]:
-    field = ".".join(str(part) for part in error["loc"]) or whole
-    kind, got = error["type"], error.get("input")
-    if kind in {"unexpected_keyword_argument", "extra_forbidden"}:
-        return {"field": field, "expected": "no such argument", "got": short(got)}
-    if kind in {"missing", "missing_argument", "missing_keyword_only_argument"}:
-        return {"field": field, "expected": "it is required", "got": "nothing"}
-    text = error["msg"].removeprefix("Input should be ")
-    if kind == "dataclass_type":
-        text = "an object"
-    return {"field": field, "expected": f"expected {text}", "got": f"{short(got)} ({type(got).__name__})"}
 
 
 def short(value: Any) -> str:

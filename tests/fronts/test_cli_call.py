@@ -301,7 +301,7 @@ def waiting(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=before,
+        preexec_fn=before,  # noqa: PLW1509  no thread runs here
     )
     assert call.stderr is not None
     line = call.stderr.readline()

@@ -23,6 +23,7 @@ LAYERS = {
     "policy": 1,
     "output": 1,
     "arguments": 1,
+    "misfit": 1,
     "limits": 1,
     "pace": 1,
     "versions": 1,

@@ -85,30 +85,30 @@ def test_arguments_that_fit_are_taken_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "expected", "got"),
     [
-        ("limit", 5.0, "expected a valid integer", "5.0 (float)"),
-        ("limit", True, "expected a valid integer", "True (bool)"),
-        ("limit", "5.0", "expected a valid integer", "'5.0' (str)"),
-        ("limit", "0x10", "expected a valid integer", "'0x10' (str)"),
-        ("limit", "five", "expected a valid integer", "'five' (str)"),
-        ("limit", "true", "expected a valid integer", "'true' (str)"),
-        ("limit", [5], "expected a valid integer", "[5] (list)"),
-        ("limit", 0, "expected greater than or equal to 1", "0 (int)"),
-        ("limit", "101", "expected less than or equal to 100", "101 (int)"),
-        ("ratio", "nan", "expected a valid number", "'nan' (str)"),
-        ("ratio", True, "expected a valid number", "True (bool)"),
-        ("whole", "true", "expected a valid boolean", "'true' (str)"),
-        ("whole", 1, "expected a valid boolean", "1 (int)"),
-        ("mode", "Create", "expected 'create' or 'append'", "'Create' (str)"),
-        ("path", 5, "expected a valid string", "5 (int)"),
-        ("path", None, "expected a valid string", "None (NoneType)"),
-        ("path", b"a", "expected a valid string", "b'a' (bytes)"),
-        ("content", ["a"], "expected a valid string", "['a'] (list)"),
-        ("tags", "a", "expected a valid list", "'a' (str)"),
-        ("tags", ("a",), "expected a valid list", "('a',) (tuple)"),
-        ("tags", '{"a": 1}', "expected a valid list", "'{\"a\": 1}' (str)"),
-        ("data", "[1]", "expected a valid dictionary", "'[1]' (str)"),
-        ("data", '{"a": 1, "a": 2}', "expected a valid dictionary", '\'{"a": 1, "a": 2}\' (str)'),
-        ("data", '{"a": NaN}', "expected a valid dictionary", "'{\"a\": NaN}' (str)"),
+        ("limit", 5.0, "expected a whole number", "5.0 (a number)"),
+        ("limit", True, "expected a whole number", "True (a boolean)"),
+        ("limit", "5.0", "expected a whole number", "'5.0' (a string)"),
+        ("limit", "0x10", "expected a whole number", "'0x10' (a string)"),
+        ("limit", "five", "expected a whole number", "'five' (a string)"),
+        ("limit", "true", "expected a whole number", "'true' (a string)"),
+        ("limit", [5], "expected a whole number", "[5] (a list)"),
+        ("limit", 0, "expected at least 1", "0 (a number)"),
+        ("limit", "101", "expected at most 100", "101 (a number)"),
+        ("ratio", "nan", "expected a number", "'nan' (a string)"),
+        ("ratio", True, "expected a number", "True (a boolean)"),
+        ("whole", "true", "expected true or false", "'true' (a string)"),
+        ("whole", 1, "expected true or false", "1 (a number)"),
+        ("mode", "Create", "expected one of 'create' or 'append'", "'Create' (a string)"),
+        ("path", 5, "expected a string", "5 (a number)"),
+        ("path", None, "expected a string", "null"),
+        ("path", b"a", "expected a string", "b'a' (bytes)"),
+        ("content", ["a"], "expected a string", "['a'] (a list)"),
+        ("tags", "a", "expected a list", "'a' (a string)"),
+        ("tags", ("a",), "expected a list", "('a',) (a list)"),
+        ("tags", '{"a": 1}', "expected a list", "'{\"a\": 1}' (a string)"),
+        ("data", "[1]", "expected an object", "'[1]' (a string)"),
+        ("data", '{"a": 1, "a": 2}', "expected an object", '\'{"a": 1, "a": 2}\' (a string)'),
+        ("data", '{"a": NaN}', "expected an object", "'{\"a\": NaN}' (a string)"),
     ],
 )
 def test_anything_else_wrong_is_refused_and_not_mended(field: str, value: Any, expected: str, got: str) -> None:
@@ -141,7 +141,7 @@ def test_every_fault_is_named_at_once_and_long_values_by_their_length() -> None:
     """A model can mend all of it in one more call."""
     problem = refused({"limit": "x" * 200, "mode": "z"})
     assert [name for name, *_ in fields(problem)] == ["path", "limit", "mode"]
-    assert fields(problem)[1][2] == "a str of length 200 (str)"
+    assert fields(problem)[1][2] == "a str of length 200 (a string)"
     assert problem.message.startswith(
         "The arguments do not fit: `path`: it is required, got nothing; `limit`: expected"
     )
@@ -206,7 +206,7 @@ def test_the_callers_own_arguments_are_never_changed() -> None:
         ({"path": "a", "text": "b"}, {"text": "did you mean content?"}, {"path": "a", "content": "b"}),
         ({"file": "a", "path": "b"}, {"file": "did you mean path?"}, None),
         ({"file": 3}, {"file": "did you mean path?"}, None),
-        ({"path": "a", "zzz": 1}, {"zzz": f"one of {', '.join(['path', *DEFAULTS])}"}, None),
+        ({"path": "a", "zzz": 1}, {"zzz": f"not known, use one of {', '.join(['path', *DEFAULTS])}"}, None),
     ],
 )
 def test_a_wrong_name_gets_the_nearest_and_the_call_that_would_work(

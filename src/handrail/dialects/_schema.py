@@ -32,7 +32,11 @@ def check(schema: Schema, args: Any, *, repair: bool) -> tuple[dict[str, Json], 
     if not isinstance(args, dict):
         raise _refused([("arguments", "expected an object", short(args))])
     given, warnings = _mended(schema, args) if repair else (dict(args), ())
-    if wrong := list(_wrong(schema, given, "")):
+    try:
+        wrong = list(_wrong(schema, given, ""))
+    except RecursionError:
+        wrong = [("arguments", "expected fewer levels", "something nested too deeply")]
+    if wrong:
         raise _refused(wrong)
     return given, warnings
 
