@@ -446,3 +446,14 @@ async def test_an_edit_in_another_systems_form_gets_the_call_that_would_work(
     assert refused.error.next_call["args"] == {"path": "a.txt", "edits": [{"old": "one", "new": "1"}]}
     assert mended.ok
     assert (work / "a.txt").read_text() == "1\n"
+
+
+@pytest.mark.parametrize("tool", ["read_file", "stat_path", "hash_file", "list_dir"])
+async def test_names_near_a_missing_one_leave_out_what_may_not_be_read(opens: Any, work: Path, tool: str) -> None:
+    """A wrong name is no way to learn of the right one."""
+    for name in (".env", ".enw"):
+        (work / name).write_text("x")
+    async with opens() as runtime:
+        outcome = await runtime.call(tool, {"path": ".en"})
+        assert outcome.error is not None
+        assert outcome.error.message == ".en does not exist. Did you mean .enw?"

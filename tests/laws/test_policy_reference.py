@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from handrail.policy import World, decide
 from handrail.policy.patterns import excluded
-from handrail.words import Decision, Touch, TouchKind, Verdict
+from handrail.words import Decision, Place, PlaceKind, Touch, TouchKind, Verdict
 from laws import reference_policy as reference
 from laws import worlds
 
@@ -32,16 +33,26 @@ def compare(random: Random, touches: tuple[Touch, ...], world: World) -> Verdict
         assert verdict.deciding.code == code, told(touches, world)
         return verdict
     assert verdict.scope is reference.scope(touches, world), told(touches, world)
-    for touch in touches:
-        if touch.deep and touch.kind is TouchKind.FS_READ:
-            compare_below(random, touch, touches, world, verdict)
+    looks = [look for touch in touches if (look := looked_below(touch)) is not None]
+    for look in looks:
+        compare_below(random, look, looks, touches, world, verdict)
     return verdict
 
 
-def compare_below(random: Random, touch: Touch, touches: tuple[Touch, ...], world: World, verdict: Verdict) -> None:
+def looked_below(touch: Touch) -> Touch | None:
+    """The read of a folder that a touch is; for a name that is missing, near ones are looked for below its root."""
+    if touch.kind is not TouchKind.FS_READ or touch.place is None:
+        return None
+    if touch.place.kind is PlaceKind.MISSING and not touch.deep:
+        return replace(touch, deep=True, place=Place(touch.place.root, "", PlaceKind.DIRECTORY))
+    return touch if touch.deep else None
+
+
+def compare_below(
+    random: Random, touch: Touch, deep: list[Touch], touches: tuple[Touch, ...], world: World, verdict: Verdict
+) -> None:
     """What lies below a deep read is left out exactly where a read of it alone would not be allowed."""
     assert touch.place is not None
-    deep = [item for item in touches if item.deep and item.kind is TouchKind.FS_READ]
     folder, root = touch.place.path, touch.place.root
     for _ in range(8):
         path = f"{folder}/{worlds.path(random)}".lstrip("/")

@@ -14,9 +14,11 @@ from dataclasses import replace
 
 from handrail.policy import builtin, confine, defaults, enablement, grants, programs, rules, skills
 from handrail.policy.world import ALLOW, ASK, DENY, MOVE, READ, RUN, WRITE, ToolFacts, World
-from handrail.words import Exclusion, Finding, Touch, Verdict
+from handrail.words import Exclusion, Finding, Place, PlaceKind, Touch, Verdict
 
 __all__ = ["ToolFacts", "World", "as_judged", "decide"]
+
+MISSING, DIRECTORY = PlaceKind.MISSING, PlaceKind.DIRECTORY
 
 
 def decide(touches: Sequence[Touch], world: World) -> Verdict:
@@ -89,7 +91,12 @@ def _receiving(touch: Touch, moved: Sequence[Touch]) -> Touch:
 def _excluded(touches: Sequence[Touch], world: World, *, runs: bool) -> tuple[Exclusion, ...]:
     found: list[Exclusion] = []
     for touch in touches:
-        if touch.deep and touch.place is not None and touch.kind is READ:
+        place = touch.place
+        if touch.kind is not READ or place is None:
+            continue
+        if place.kind is MISSING and not touch.deep:  # names near a missing one are looked for beneath the whole root
+            touch = replace(touch, deep=True, place=Place(place.root, "", DIRECTORY))
+        if touch.deep:
             found += [
                 *builtin.exclusions(touch, world),
                 *rules.exclusions(touch, world),
