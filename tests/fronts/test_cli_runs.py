@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fronts.conftest import Cli
+from handrail.store import summaries
 
 EDIT = ("edit_file", "path=a.txt", 'edits=[{"old": "two", "new": "2"}]')
 
@@ -28,6 +29,15 @@ def test_list_shows_runs_newest_first(edited: Cli) -> None:
     listed = json.loads(edited("runs", "list", "--json").out)
     did = [(item["run_id"], item["calls"], item["tools"], item["changed"]) for item in listed]
     assert did == [("s", 1, {"read_file": 1}, []), ("r", 2, {"read_file": 1, "edit_file": 1}, ["a.txt"])]
+
+
+def test_a_list_looks_at_no_more_than_so_many_events_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of a million events does not hold up the list; what was counted is marked as a part."""
+    ends = [{"kind": "tool.completed", "tool": "now", "status": "ok"}] * 5
+    (tmp_path / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in ends))
+    assert (summaries.summary(tmp_path).calls, summaries.summary(tmp_path).whole) == (5, True)
+    monkeypatch.setattr(summaries, "MOST_EVENTS", 3)
+    assert (summaries.summary(tmp_path).calls, summaries.summary(tmp_path).whole) == (3, False)
 
 
 def test_without_runs_that_is_said(cli: Cli) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 from handrail.errors import RunFault
 from handrail.store.reader import events
 
+MOST_EVENTS = 50_000  # of one run: a list must not take long because a run did
+
 
 @dataclass(slots=True)
 class Summary:
@@ -20,6 +22,7 @@ class Summary:
     changed: dict[str, None] = field(default_factory=dict)  # paths, the last changed one last
     asked: int = 0
     denied: int = 0
+    whole: bool = True  # False: there is more than was looked at
 
     def apply(self, event: dict[str, Any]) -> None:
         """Take one event in; a field that is something else counts as missing."""
@@ -44,7 +47,10 @@ def summary(folder: Path) -> Summary:
     """Sum up a run; one whose journal cannot be read did nothing that is known."""
     found = Summary()
     try:
-        for event in events(folder):
+        for number, event in enumerate(events(folder)):
+            if number == MOST_EVENTS:
+                found.whole = False
+                break
             found.apply(event)
     except RunFault:
         return Summary()

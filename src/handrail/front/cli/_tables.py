@@ -96,7 +96,7 @@ def runs_table(out: Console, found: Sequence[tuple[Any, Any]]) -> None:
             plain(names.get(item.run_id, item.run_id)),
             _local(item.started),
             plain(item.description.get("caller", "")),
-            str(did.calls),
+            f"{did.calls}{'' if did.whole else '+'}",
             _asked(did),
             "closed" if item.last_kind == "run.finished" else "[yellow]open[/]",
             plain(", ".join(name if count == 1 else f"{name} ×{count}" for name, count in did.tools.most_common())),

@@ -75,7 +75,7 @@ def _listed(item: Any) -> dict[str, Any]:
 
     did = summary(item.path)
     told = {"calls": did.calls, "tools": dict(did.tools), "changed": list(did.changed)}
-    return {**dataclasses.asdict(item), **told, "asked": did.asked, "denied": did.denied}
+    return {**dataclasses.asdict(item), **told, "asked": did.asked, "denied": did.denied, "whole": did.whole}
 
 
 @command.command("show")
