@@ -21,6 +21,7 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m handrail.front.reference --check docs/reference
+	$(BIN)/python -m pytest -q tests/laws/test_architecture.py
 
 docs: $(STAMP)
 	$(BIN)/python -m handrail.front.reference --write docs/reference

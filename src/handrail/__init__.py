@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from handrail.ports import (
         Approver,
         Clock,
+        HttpRequest,
         Index,
         Limits,
         Linters,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     )
     from handrail.runtime import Explanation, Runtime
     from handrail.settings import preset
+    from handrail.tools.util._mustache import register_lambda
     from handrail.words import (
         Answer,
         Call,
@@ -70,6 +72,7 @@ _HOMES = {
     "ports": (
         "Approver",
         "Clock",
+        "HttpRequest",
         "Index",
         "Limits",
         "Linters",
@@ -88,6 +91,7 @@ _HOMES = {
     ),
     "runtime": ("Explanation", "Runtime"),
     "settings": ("preset",),
+    "tools.util._mustache": ("register_lambda",),
     "catalog": (
         "Deletes",
         "DeletesBelow",
@@ -138,6 +142,7 @@ __all__ = [
     "Finding",
     "Grant",
     "How",
+    "HttpRequest",
     "Index",
     "Limits",
     "Linters",
@@ -176,6 +181,7 @@ __all__ = [
     "__version__",
     "at",
     "preset",
+    "register_lambda",
     "tool",
 ]
 

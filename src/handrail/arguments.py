@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -322,10 +323,13 @@ def _revalidated(schema: Any) -> Any:
     return _walk(schema, change)
 
 
+_ESCAPED = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
+
+
 def short(value: Any) -> str:
     """A value as a message shows it; a long one is never cut, as half a secret is not recognised any more."""
     try:
-        text = repr(value)
+        text = _ESCAPED.sub("\ufffd", repr(value))  # a letter of an escape would hide where a secret begins
     except (RecursionError, ValueError):  # nested without end, or a number of thousands of digits
         text = ""
     if 0 < len(text) <= 80:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from handrail.arguments import Parameter, Shape, short
 from handrail.errors import Code, Misuse, Problem
+from handrail.loading import loaded, those_that_load, warn_of_second
 from handrail.ports import is_port
 from handrail.spelling import nearest
 from handrail.words import Answer, How, Json, Place, Risk, Touch, TouchKind, changes_world, noun
@@ -345,6 +346,7 @@ class Catalog:
         self._tools: dict[str, Tool] = {}
         self._lazy: dict[str, Callable[[], Tool]] = dict(lazy or {})
         self._more = more
+        self._warned: set[str] = set()
         for item in tools:
             self.add(item)
 
@@ -368,10 +370,7 @@ class Catalog:
             near = [item for item in nearest(name[:100], self.names(), 3, 0.4) if self._is_offered(item)]
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise Problem(Code.UNKNOWN_TOOL, f"There is no tool {short(name)}.{hint}", near=near)
-        found = load()
-        if not isinstance(found, Tool) or found.name != name:
-            raise Misuse(f"what is registered as {name!r} is not a tool of that name: {found!r}")
-        self._tools[name] = found
+        found = self._tools[name] = loaded(name, load, Tool)
         return found
 
     def _is_offered(self, name: str) -> bool:
@@ -384,8 +383,9 @@ class Catalog:
         more, self._more = self._more, None
         for name, load in (more() if more is not None else {}).items():
             if name in self:
-                raise Misuse(f"a tool named {name!r} is registered already; names are unique")
-            self._lazy[name] = load
+                warn_of_second(name, load)
+            else:
+                self._lazy[name] = load
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -393,7 +393,7 @@ class Catalog:
         return sorted({*self._tools, *self._lazy})
 
     def __iter__(self) -> Iterator[Tool]:
-        return (self.get(name) for name in self.names())
+        return those_that_load(self.names(), self.get, self._warned)
 
     def __contains__(self, name: object) -> bool:
         return name in self._tools or name in self._lazy

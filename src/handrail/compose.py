@@ -35,7 +35,7 @@ from handrail.skills.run import RunSkills
 from handrail.skills.sources import Source, project_sources, user_sources
 from handrail.store import databases, elsewhere
 from handrail.store.archive import RunArchive
-from handrail.store.folders import RunFolder, create
+from handrail.store.folders import RunFolder, create, moment
 from handrail.store.images import Images
 from handrail.store.journal import FileJournal
 from handrail.store.keys import RunKeys
@@ -43,6 +43,7 @@ from handrail.store.ledger import SqliteLedger
 from handrail.store.outcomes import Outcomes
 from handrail.store.screen import JournaledScreen
 from handrail.store.spill import FileSpill
+from handrail.strict_json import is_text
 from handrail.tools import builtin
 from handrail.words import Mode, Root
 from handrail.workspace.files import WorkspaceFiles
@@ -97,7 +98,8 @@ class Composed:
         await self.programs.close()
         try:
             if not self.journal.read_only:
-                self.journal.append("run.finished", None, {"usage": self.limits.usage.used})
+                usage = self.limits.used(self.clock.monotonic())
+                self.journal.append("run.finished", None, {"trace_id": self.journal.run_id, "usage": usage})
         finally:
             await self.journal.close()
             await self.outside.close()
@@ -150,9 +152,9 @@ def _composed(ground: Ground) -> Composed:
     )
     ledger = SqliteLedger(paths.state_dir() / "ledger.db", clock)
     catalog, ground = _catalog(ground)
-    limits = Limits(_limit_bounds(settings), journal.state.usage)
+    limits = Limits(_limit_bounds(settings), journal.state.usage, clock.monotonic() - ground.folder.age(clock.now()))
     screen = JournaledScreen(journal, ground.redactor, options.screen)
-    world = Worlds(ground)
+    world = Worlds(ground, lambda: images.left)
     skills = _skills(ground, catalog)
     outside = Outside(ground)
     programs = Programs(ground, files, spill, limits, outside)
@@ -205,6 +207,8 @@ def _bounds(settings: Settings) -> Bounds:
 
 def _settings(options: Options) -> Loaded:
     flags = {name: value for name, value in {"mode": options.mode, **options.flags}.items() if value is not None}
+    if not is_text(os.path.realpath(options.workspace)):
+        raise Misuse(f"the path of the workspace, {os.fsencode(options.workspace)!r}, is not UTF-8; rename the folder")
     return load(options.workspace, config=options.config, flags=flags, environment=os.environ)
 
 
@@ -362,11 +366,12 @@ def _record_start(ground: Ground, world: Worlds) -> None:
     if ground.journal.read_only:
         return
     fresh = ground.journal.seq == 0
-    ground.journal.append("run.started", None, {**about, "reopened": not fresh})
+    ground.journal.append("run.started", None, {"trace_id": ground.journal.run_id, **about, "reopened": not fresh})
     ground.journal.flush()
     if fresh:
         ground.folder.describe(
-            {"run_id": ground.journal.run_id, **about, "project": ground.loaded.workspace}
+            {"run_id": ground.journal.run_id, "started": moment(ground.clock.now()), **about}
+            | {"project": ground.loaded.workspace}
             | {"policy": orjson.loads(canonical(world.base))}
         )
 

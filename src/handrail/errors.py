@@ -82,7 +82,7 @@ FACTS: dict[Code, CodeFacts] = {
     ),
     Code.APPROVAL_DENIED: CodeFacts("policy", "a person said no, or the approval expired or does not fit this call"),
     Code.PATH_OUTSIDE_ROOTS: CodeFacts("policy", "outside the allowed roots, also by link, `..` or race"),
-    Code.PATH_PROTECTED: CodeFacts("policy", "credentials, keys, Handrail's own files, repository hooks"),
+    Code.PATH_PROTECTED: CodeFacts("policy", "credentials, keys, Handrail's own files; changing repository hooks"),
     Code.HOST_NOT_ALLOWED: CodeFacts("policy", "the host, port or resolved address is not allowed"),
     Code.COMMAND_NOT_ALLOWED: CodeFacts("policy", "a command in the line is denied or cannot be understood"),
     Code.SANDBOX_UNAVAILABLE: CodeFacts("policy", "the confinement asked for cannot be given here"),

@@ -181,9 +181,11 @@ class Kernel:
         if verdict.decision is not Decision.ALLOW:
             raise refusal(verdict, touch)
 
-    async def review(self, step: Step, touches: Sequence[Touch], diff: str, bound_to: Any) -> Sequence[Touch]:
-        """Judge what a call's programs changed, once that is known; a person is shown the diff."""
-        return await self._approving.review(step, touches, diff, bound_to)
+    async def review(
+        self, step: Step, touches: Sequence[Touch], diff: str, bound_to: Any, ending: Mapping[str, Sequence[str]]
+    ) -> Sequence[Touch]:
+        """Judge what a call's programs changed, once that is known; a person is shown the diff and how they ended."""
+        return await self._approving.review(step, touches, diff, bound_to, ending)
 
     async def preview(self, step: Step) -> str:
         """What a person would be shown of the changes; raises what would fail the call before anyone is asked."""

@@ -8,6 +8,7 @@ from dataclasses import field
 from handrail.errors import Code, Problem
 from handrail.words import noun
 
+_SETTING = {"wall_ms": "max_wall_seconds"}
 COUNTED = ("calls", "wall_ms", "bytes_read", "bytes_written", "files_changed", "processes", "prompts")
 
 
@@ -55,7 +56,7 @@ class Usage:
             budget=name,
             bound=bound,
             used=self.used[name],
-            mend=f"finish with what is there, or ask the operator to raise limits.max_{name}",
+            mend=f"finish with what is there, or ask the operator to raise limits.{_SETTING.get(name, f'max_{name}')}",
         )
 
 
@@ -155,10 +156,10 @@ class Repeats:
 class Limits:
     """All limits of a run, as the kernel asks them."""
 
-    __slots__ = ("_breakers", "_rates", "_rules", "repeats", "usage")
+    __slots__ = ("_began", "_breakers", "_rates", "_rules", "repeats", "usage")
 
-    def __init__(self, rules: Bounds, used: Mapping[str, float] | None = None) -> None:
-        self._rules = rules
+    def __init__(self, rules: Bounds, used: Mapping[str, float] | None = None, began: float = 0.0) -> None:
+        self._rules, self._began = rules, began  # when the run was started, by the clock of `now`
         self.usage = Usage(rules.budgets, used)
         self.repeats = Repeats(rules.max_repeats)
         self._rates = {name: Rate(per_minute) for name, per_minute in rules.rate_per_minute.items() if per_minute > 0}
@@ -168,6 +169,7 @@ class Limits:
         """Count an attempt; Problem BUDGET_EXHAUSTED, RATE_LIMITED or CIRCUIT_OPEN when it may not go."""
         usage = self.usage
         if usage.bounded:
+            usage.used["wall_ms"] = (now - self._began) * 1000
             usage.check()
         usage.used["calls"] += 1
         self.repeats.check(key)
@@ -175,6 +177,10 @@ class Limits:
             raise _later(Code.RATE_LIMITED, f"{tool} is called too often", wait)
         if self._breakers and (breaker := self._breakers.get(tool)) is not None and (wait := breaker.wait(now)):
             raise _later(Code.CIRCUIT_OPEN, f"{tool} failed {self._rules.breaker_failures} times in a row", wait)
+
+    def used(self, now: float) -> dict[str, float]:
+        """All that was used by now."""
+        return {**self.usage.used, "wall_ms": round((now - self._began) * 1000, 3)}
 
     @property
     def watched(self) -> bool:

@@ -66,7 +66,7 @@ def _network(ground: Ground, resolver: Resolver | None) -> Network:
         breaker_failures=limits.breaker_failures,
         breaker_seconds=limits.breaker_seconds,
         spill_large=http.spill_large,
-        user_agent=f"{http.user_agent}/{__version__}",
+        user_agent=http.user_agent if "/" in http.user_agent else f"{http.user_agent}/{__version__}",
         ca_file=http.ca_file,
     )
     gate = Gate(http.allowed_networks, http.blocked_networks, resolver or system_resolver)

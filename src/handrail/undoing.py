@@ -87,7 +87,13 @@ async def undo(runtime: Runtime, call_id: str | None, run: str | None) -> Outcom
     parts.journal.flush()
     steps = _plan_of(folder.name, call_id, recorded(folder))
     args = {"run": run_id, "steps": [dict(step) for step in steps.steps]}
-    outcome = await parts.kernel.call(Call("undo_changes", args, caller=parts.caller))
+    from handrail.tools.runs.undo_changes import from_record
+
+    token = from_record.set(True)
+    try:
+        outcome = await parts.kernel.call(Call("undo_changes", args, caller=parts.caller))
+    finally:
+        from_record.reset(token)
     if outcome.ok:
         _record(runtime, run_id, outcome)
     return outcome

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,9 @@ class Ground:
 class Worlds:
     """The world of each tool, without what belongs to one call."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Ground, room: Callable[[], int] | None = None) -> None:
         settings, loaded = ground.settings, ground.loaded
+        self._room = room  # how many bytes may still be kept for undo
         self.given = {item.name for item in ground.options.tools}  # handed in by the program: enabled by that
         self._known: dict[str, World] = {}
         self._program_hosts = settings.exec.allowed_hosts
@@ -97,22 +98,26 @@ class Worlds:
         self.digest = digest_of("handrail-policy-1", policy)
 
     def of(self, tool: Tool) -> World:
-        """The world in which calls of a tool are judged."""
-        found = self._known.get(tool.name)
-        if found is None:
-            facts = ToolFacts(
-                tool.name,
-                tool.toolset,
-                tool.risk,
-                ask_first=tool.ask_first,
-                given=tool.name in self.given,
-                internal=not tool.offered,
-                states=_states(tool),
-            )
-            found = replace(self.base, tool=facts)
-            if TouchKind.PROC_EXEC in tool.permissions:
-                found = replace(found, allowed_hosts=self._program_hosts, hosts_setting="exec.allowed_hosts")
-            self._known[tool.name] = found
+        """The world in which calls of a tool are judged; what there is no more room for cannot be undone."""
+        found = self._known.get(tool.name) or self._made(tool)
+        if self._room is not None and tool.changing and (left := self._room()) < found.max_undo_bytes:
+            return replace(found, max_undo_bytes=left)
+        return found
+
+    def _made(self, tool: Tool) -> World:
+        facts = ToolFacts(
+            tool.name,
+            tool.toolset,
+            tool.risk,
+            ask_first=tool.ask_first,
+            given=tool.name in self.given,
+            internal=not tool.offered,
+            states=_states(tool),
+        )
+        found = replace(self.base, tool=facts)
+        if TouchKind.PROC_EXEC in tool.permissions:
+            found = replace(found, allowed_hosts=self._program_hosts, hosts_setting="exec.allowed_hosts")
+        self._known[tool.name] = found
         return found
 
 

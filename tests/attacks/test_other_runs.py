@@ -85,3 +85,34 @@ async def test_a_workspace_inside_a_run_is_no_less_a_workspace(work: Path) -> No
         assert (await runtime.call("write_file", {"path": "a.txt", "content": "1"})).ok
     async with Runtime.open(work / "runs" / "old" / "workspace", config={"tools": {"enable": ["fs"]}}) as runtime:
         assert (await runtime.call("read_file", {"path": "a.txt"})).ok
+
+
+@pytest.mark.parametrize("target", [".", "src", ".."])
+async def test_what_is_laid_out_like_a_run_takes_nothing_else_away(work: Path, opens: Opens, target: str) -> None:
+    """Neither a link in a usual place, nor files that a tool can write itself, withhold a project from later runs."""
+    (work / "src").mkdir()
+    for folder in (work / "fake", work / "src" / "fake", work.parent / "fake", work / ".agent" / "runs" / "fake"):
+        folder.mkdir(parents=True)
+        (folder / "events.jsonl").write_text("")
+        (folder / "run.json").write_text("{}")
+    (work / "runs").symlink_to(target)
+    for name in ("a.txt", "src/b.txt", ".agent/runs/c.txt"):
+        (work / name).write_text("mine")
+    async with opens(enable=WRITES, mode="headless") as runtime:
+        read = [await runtime.call("read_file", {"path": name}) for name in ("a.txt", "src/b.txt", ".agent/runs/c.txt")]
+    assert [outcome.content for outcome in read] == ["mine"] * 3
+
+
+@pytest.mark.parametrize("inside", ["", "old"])
+async def test_a_workspace_opened_in_a_folder_of_runs_has_nothing_to_reach(work: Path, inside: str) -> None:
+    """Its journals are what runs were recorded in."""
+    async with Runtime.open(work, config={"runs_dir": "kept"}, run_id="old"):
+        pass
+    async with Runtime.open(work / "kept" / inside, config={"tools": {"enable": ["fs"]}}, mode="headless") as runtime:
+        journal = "events.jsonl" if inside else "old/events.jsonl"
+        calls = [
+            ("read_file", {"path": journal}),
+            ("write_file", {"path": journal, "content": "", "mode": "overwrite"}),
+        ]
+        found = [await runtime.call(name, args) for name, args in calls]
+    assert [outcome.error.code if outcome.error else "" for outcome in found] == ["PATH_PROTECTED"] * 2

@@ -18,9 +18,12 @@ import pytest
 from attacks._sandbox_users import USERS, run
 from handrail.errors import Code, Problem
 from handrail.sandbox import landlock
+from handrail.sandbox.backends import OFFERED, UNCONFINED, Offer
 from handrail.sandbox.choose import choose, report
 from handrail.sandbox.launching import Sandbox, SetupFailed
 from handrail.sandbox.plan import PATH, Plan
+from handrail.sandbox.selftest import self_test
+from handrail.sandbox.unconfined import Unconfined
 
 CHOOSES = """
 import json, os, struct, sys
@@ -45,7 +48,7 @@ calls.filter_calls(b"".join(struct.pack("=HBBI", *step) for step in steps))
 from handrail.sandbox.choose import choose
 try:
     confined = choose(**how).confined
-    print(json.dumps([confined.tier, confined.backend, len(confined.gaps)]))
+    print(json.dumps([confined.tier, confined.backend, confined.gaps]))
 except Problem as problem:
     print(json.dumps([problem.code, problem.message, problem.details.get("tried")]))
 """
@@ -75,7 +78,8 @@ def test_the_strongest_that_holds_is_chosen(
     """Namespaces without Landlock make tier A with a gap more; Landlock without namespaces makes tier B."""
     found = chosen(user, *missing, **how)
     assert found[:2] == expected, found
-    assert found[2] >= (2 if missing else 1)
+    assert any("no Landlock" in gap for gap in found[2]) is ("landlock" in missing)
+    assert len(found[2]) >= (2 if missing else 1)
 
 
 @pytest.mark.parametrize("user", USERS)
@@ -99,6 +103,29 @@ def test_where_nothing_fits_programs_are_refused_and_told_why(
     if missing:
         assert all(item["stage"] for item in tried)
         assert tried[0]["errno"] in (1, 38) or how == {"backend": "bwrap"}
+
+
+def test_a_sandbox_that_lets_programs_out_does_not_hold() -> None:
+    """The self-test names what got through: here, where nothing confines, both of what every machine has."""
+    made = UNCONFINED.make()
+    found = self_test(UNCONFINED, made)
+    made.close()
+    assert (found.holds, found.stage) == (False, "self-test")
+    assert found.said.startswith("does not hold: ")
+    assert {"read-outside", "write-outside", "tcp"} <= set(found.said.removeprefix("does not hold: ").split(", "))
+
+
+def test_a_leaky_sandbox_is_never_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever tier it claims; nor is it remembered as one that holds."""
+    leaky = Offer("A", "native", Unconfined, tuple)
+    monkeypatch.setattr("handrail.sandbox.choose.OFFERED", (leaky,))
+    for _ in range(2):
+        with pytest.raises(Problem) as caught:
+            choose(cache_dir=tmp_path)
+        assert caught.value.code == Code.SANDBOX_UNAVAILABLE
+        assert caught.value.details["tried"] == [{"backend": "native", "tier": "A", "stage": "self-test", "errno": 0}]
+        assert "native A: does not hold: read-outside, " in caught.value.message
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_confinement_needs_two_settings() -> None:
@@ -232,8 +259,6 @@ def test_a_start_that_fails_names_its_stage(
 @pytest.mark.parametrize("asked", [{"hosts": ("example.test",)}, {"review": True}])
 def test_tier_b_refuses_what_it_cannot_hold(tmp_path: Path, asked: dict[str, Any]) -> None:
     """Hosts and review need namespaces."""
-    from handrail.sandbox.backends import OFFERED
-
     made = OFFERED[2].make()
     with pytest.raises(SetupFailed):
         said(made, Plan(read=(), write=(str(tmp_path),), **asked), "true")

@@ -1,4 +1,7 @@
-"""The ways to ask a person, the terminal's over a real pseudo-terminal."""
+"""The ways to ask a person, the terminal's over a real pseudo-terminal.
+
+Longer than 400 lines because every answer, and every way to leave without one, is tried with the same person.
+"""
 
 from __future__ import annotations
 
@@ -114,16 +117,15 @@ async def test_waiting_for_elsewhere_ends_with_patience_or_expiry(
         ("n\n", Reply("denied", Scope.NONE)),
         ("a\nuse b.txt, ü\n", Reply("denied", Scope.NONE, advice="use b.txt, ü")),
         ("a\n\x04", Reply("denied", Scope.NONE)),
-        ("\x03", Reply("denied", Scope.NONE)),
-        ("o\x03", Reply("denied", Scope.NONE)),
-        ("\x04", Reply("denied", Scope.NONE)),
-        ("\nyes\ny\nx\ns\nn\n", Reply("denied", Scope.NONE)),
+        ("y\n", Reply("granted", Scope.CALL)),
+        ("Yes\n", Reply("granted", Scope.CALL)),
+        ("\nyess\nx\ns\nn\n", Reply("denied", Scope.NONE)),
     ],
 )
 async def test_what_is_typed_is_the_answer_on_record(
     ledger: SqliteLedger, person: Person, approver: TerminalApprover, typed: str, reply: Reply
 ) -> None:
-    """A whole line, one of the words offered; Ctrl-C and Ctrl-D are a no; anything else is asked again."""
+    """A whole line, one of the words offered, or a yes; anything else is asked again."""
     made = ledger.request(asking(max_scope=Scope.RUN), {})
     before = person.mode()
     asked = asks(approver, made)
@@ -133,6 +135,53 @@ async def test_what_is_typed_is_the_answer_on_record(
     assert answer == replace(reply, by=f"{user()} at the terminal", at=NOW)
     assert ledger.find(made.id).reply == answer
     assert person.mode() == before
+
+
+async def test_what_is_not_understood_is_told(ledger: SqliteLedger, person: Person, approver: TerminalApprover) -> None:
+    """With the words that would be, and nothing in it that the terminal obeys."""
+    asked = asks(approver, ledger.request(asking(max_scope=Scope.CALL), {}))
+    await person.sees(QUESTION)
+    person.types("maybe \x1b[2J\n")
+    await person.sees("not understood: maybe <U+001B>[2J; answer once, no or advice\r\n")
+    person.types("\n")
+    await person.sees("\nanswer once, no or advice\r\n")
+    person.types("n\n")
+    assert (await asked).state == "denied"
+
+
+@pytest.mark.parametrize(("keys", "interrupted"), [("\x03", 1), ("o\x03", 1), ("\x04", 0)])
+@pytest.mark.parametrize("rows", [200, 10])
+async def test_leaving_is_no_answer(
+    ledger: SqliteLedger, clock: FixedClock, keys: str, interrupted: int, rows: int
+) -> None:
+    """At the question and on the pages before it: the request stays open, and Ctrl-C does what it does elsewhere."""
+    person, seen = Person(rows=rows), list[list[object]]()
+    approver = TerminalApprover(
+        ledger, clock, person.stream, person.stream, interrupt=lambda: seen.append(person.mode())
+    )
+    before = person.mode()
+    made = ledger.request(asking(), {})
+    asked = asks(approver, made)
+    await person.sees("n: no --" if rows == 10 else QUESTION)
+    person.types(keys)
+    assert await asked == Reply("pending", Scope.NONE)
+    assert ledger.find(made.id).state == "pending"
+    assert seen == [before] * interrupted
+    await person.sees(f"Not answered: {made.id} stays pending.")
+    person.leaves()
+
+
+async def test_a_run_that_ends_with_the_call_is_not_offered(
+    ledger: SqliteLedger, person: Person, approver: TerminalApprover
+) -> None:
+    """A grant for the rest of it would be for nothing; one for other runs is not."""
+    approver.last_call = True
+    asked = asks(approver, ledger.request(asking(), {}))
+    await person.sees("Answer (once, session, no, advice): ")
+    person.types("r\n")
+    await person.sees("not understood: r;")
+    person.types("n\n")
+    assert (await asked).state == "denied"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +216,7 @@ async def test_no_more_is_offered_than_may_be_granted(
 
 
 @pytest.mark.parametrize("when", ["before", "during"])
-async def test_a_terminal_that_hangs_up_refuses(
+async def test_a_terminal_that_hangs_up_answers_nothing(
     ledger: SqliteLedger, person: Person, approver: TerminalApprover, when: str
 ) -> None:
     """Also when it is gone before the question is put."""
@@ -178,8 +227,8 @@ async def test_a_terminal_that_hangs_up_refuses(
     if when == "during":
         await person.sees(QUESTION)
         person.hangs_up()
-    assert (await asked).state == "denied"
-    assert ledger.find(made.id).state == "denied"
+    assert (await asked).state == "pending"
+    assert ledger.find(made.id).state == "pending"
 
 
 async def test_what_was_typed_before_the_question_is_no_answer(
@@ -301,7 +350,7 @@ async def test_escape_sequences_in_a_request_never_reach_the_terminal(
 
 
 @pytest.mark.parametrize(
-    ("keys", "state"), [("\n", "granted"), ("e\n", "granted"), ("n\n", "denied"), ("\x03", "denied")]
+    ("keys", "state"), [("\n", "granted"), ("e\n", "granted"), ("n\n", "denied"), ("\x04", "pending")]
 )
 async def test_a_long_request_is_shown_page_by_page_and_in_full(
     ledger: SqliteLedger, clock: FixedClock, keys: str, state: str
@@ -314,12 +363,12 @@ async def test_a_long_request_is_shown_page_by_page_and_in_full(
     pages = 0
     while not asked.done() and QUESTION not in person.seen:
         pages += 1
-        await person.sees(" more lines; ", times=pages)
+        await person.sees("; Enter: go on", times=pages)
         assert QUESTION not in person.seen
         person.types(keys)
         if keys != "\n":
             break
-        left = int(re.findall(r"-- (\d+) more lines", person.seen)[-1])
+        left = int(re.findall(r"-- (\d+) more line", person.seen)[-1])
         if left <= 22:
             break
     if state == "granted":
@@ -380,11 +429,11 @@ def test_without_a_terminal_the_request_stays_open(ledger: SqliteLedger) -> None
     assert ledger.find(made.id).state == "pending"
 
 
-@pytest.mark.parametrize(("typed", "said"), [("r\n", "granted run\n"), ("\x03", "denied none\n")])
+@pytest.mark.parametrize(("typed", "said"), [("r\n", "granted run\n"), ("\x04", "pending none\n")])
 async def test_the_question_goes_to_the_terminal_of_the_process_whatever_its_streams_are(
     ledger: SqliteLedger, person: Person, typed: str, said: str
 ) -> None:
-    """Redirected output cannot hide it, and Ctrl-C answers it instead of killing the program."""
+    """Redirected output cannot hide it, and what was typed ends it."""
     ledger.request(asking(), {})
     with program(ledger, person.stream.fileno()) as process:
         await person.sees(QUESTION)

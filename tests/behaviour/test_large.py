@@ -1,7 +1,7 @@
 """Files and lines far larger than what may be held in memory: read, hashed and searched within 100 MB.
 
-At scale 1 the file has 256 MB, from scale 20 on 1 GB; the line always has 100 MB. Memory is the peak of a child,
-less what the same child needs for a small file.
+At scale 1 the file has 256 MB, from scale 20 on 1 GB; the line always has 100 MB. Memory is the peak of a child, all
+of it, interpreter and runtime too.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ def blocks(path: Path, size: int, block: bytes) -> None:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A workspace with a large file, one of a single line, and a small one of the same kind."""
+    """A workspace with a large file, and one of a single line."""
+    from faults._small_disk import missing
+
     folder = tmp_path_factory.mktemp("large")
     if shutil.disk_usage(folder).free < ROOM:
-        pytest.skip("less than 3 GB of disk are free")
+        missing("less than 3 GB of disk are free")
     size = 1024 * MB if int(os.environ.get("HANDRAIL_TEST_SCALE", "1")) >= 20 else 256 * MB
     blocks(folder / "lines.txt", size, (b"a line of text that is not long\n" * 32768))
     blocks(folder / "line.txt", LINE, b"word " * 200_000)
-    (folder / "small.txt").write_text(f"small\n{NEEDLE}\n")
     yield folder
     shutil.rmtree(folder)
 
@@ -71,16 +72,13 @@ def measured(folder: Path, name: str, path: str) -> dict[str, Any]:
 @pytest.mark.parametrize("path", ["lines.txt", "line.txt"])
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_on_a_large_file_takes_little_memory(large: Path, name: str, path: str) -> None:
-    """Less than 100 MB more than on a small one, and it gives an answer."""
+    """Less than 100 MB in all, in the process and in those it starts, and it gives an answer."""
     if path == "line.txt" and name == "read_file.offset":
         pytest.skip("there is one line")
-    small = (
-        measured(large, name, "small.txt") if name != "read_file.offset" else measured(large, "read_file", "small.txt")
-    )
     found = measured(large, name, path)
     assert found["ok"], found["content"]
-    assert found["peak"] - small["peak"] < MOST
-    assert found["children"] - small["children"] < MOST
+    assert 10 * MB < found["peak"] < MOST
+    assert found["children"] < MOST
     assert found["said"] < 1 * MB
 
 
@@ -105,8 +103,6 @@ async def once(folder: str, name: str, path: str) -> dict[str, Any]:
     """Make the call, and look at what it took."""
     tool_name = name.partition(".")[0]
     args = {"size": int(path)} if name == "floods" else {"path": path, **CALLS[name]}
-    if name == "read_file.bytes" and path == "small.txt":
-        args["byte_offset"] = 0
     async with Runtime.open(folder, config={}, tools=[floods]) as runtime:
         outcome = await runtime.call(tool_name, args)
     return {
@@ -114,9 +110,15 @@ async def once(folder: str, name: str, path: str) -> dict[str, Any]:
         "code": None if outcome.error is None else outcome.error.code,
         "content": outcome.content[:200],
         "said": len(json.dumps(outcome.to_dict())),
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak": peak(),
         "children": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024,
     }
+
+
+def peak() -> int:
+    """The most memory this process held; getrusage would count what the one that started it held, too."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 if __name__ == "__main__":

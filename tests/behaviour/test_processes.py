@@ -226,6 +226,18 @@ async def test_long_output_shows_both_ends_and_the_rest_can_be_fetched(work: Pat
     assert len(lines) <= 2000
 
 
+@pytest.mark.parametrize(("code", "share"), [(0, 0.25), (3, 0.5)])
+async def test_of_long_output_that_ended_well_more_of_the_end_is_shown(work: Path, code: int, share: float) -> None:
+    """A quarter of the lines is the head where all went well, and a half where it did not."""
+    async with runtime(work) as opened:
+        outcome = await run(opened, f"seq 1 50000; exit {code}")
+    told = outcome.data if outcome.error is None else outcome.error.details
+    shown = told["stdout"].splitlines()
+    head = next(number for number, line in enumerate(shown) if "lines not shown" in line)
+    assert (told["exit_code"], shown[head - 1], shown[-1]) == (code, str(head), "50000")
+    assert round(head / (len(shown) - 1), 2) == share
+
+
 async def test_colours_and_progress_are_not_shown(work: Path) -> None:
     """The whole is kept as it came."""
     async with runtime(work) as opened:
@@ -344,7 +356,10 @@ async def test_the_start_is_on_record_with_its_confinement(work: Path) -> None:
     async with runtime(work) as opened:
         await run(opened, "true")
         told = next(event for event in events(opened.parts.folder.path) if event["kind"] == "tool.started")
+        held = opened.parts.programs.made.host.sandbox.confined
     assert (told["sandbox"]["tier"], told["sandbox"]["backend"]) == ("A", "native")
+    assert told["sandbox"]["gaps"] == list(held.gaps)
+    assert held.gaps
     assert str(work) in told["sandbox"]["write"]
 
 

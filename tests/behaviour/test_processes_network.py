@@ -22,6 +22,18 @@ for host in sys.argv[2:]:
     print(host, answer.status, answer.read(20).decode("ascii", "replace").strip())
 """
 
+PLAIN_CLIENT = """
+import os, sys, urllib.request
+print(urllib.request.urlopen(f"http://good.test:{sys.argv[1]}/").read().decode())
+try:
+    urllib.request.urlopen(f"https://good.test:{sys.argv[1]}/")
+except OSError as error:
+    print(type(error).__name__)
+print(*(f"{name}={value}" for name, value in sorted(os.environ.items()) if "proxy" in name.lower()), sep="\\n")
+"""
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+SAID = ("host", "method", "address", "bytes_sent", "bytes_received", "problem")
+
 
 class Server:
     """A server on loopback that counts who came."""
@@ -32,8 +44,11 @@ class Server:
 
     async def answer(self, stream: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
         self.heard += 1
+        if await stream.readexactly(1) == b"\x16":  # TLS, which it does not speak
+            out.close()
+            return
         await stream.readuntil(b"\r\n\r\n")
-        out.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+        out.write(ANSWER)
         await out.drain()
         out.close()
 
@@ -58,9 +73,11 @@ def settings(*hosts: str, **more: Any) -> dict[str, Any]:
     }
 
 
-async def visited(work: Path, config: dict[str, Any], server: Server, *hosts: str) -> tuple[list[str], list[Any]]:
+async def visited(
+    work: Path, config: dict[str, Any], server: Server, *hosts: str, client: str = CLIENT
+) -> tuple[list[str], list[Any]]:
     """Let a program ask for hosts; what it got, and what the journal says of each connection."""
-    (work / "client.py").write_text(CLIENT)
+    (work / "client.py").write_text(client)
 
     async def resolve(host: str, port: int) -> list[str]:
         return ["169.254.169.254" if host.startswith("inner") else "127.0.0.1"]
@@ -70,8 +87,9 @@ async def visited(work: Path, config: dict[str, Any], server: Server, *hosts: st
         line = f"python3 client.py {server.port} {' '.join(hosts)}"
         outcome = await runtime.call("run_command", {"command": line})
         assert outcome.ok, outcome.content
-        events = reader.events(runtime.parts.folder.path)
-        made = [(e["host"], e.get("problem", "")[:16]) for e in events if e["kind"] == "net.connected"]
+        events = [e for e in reader.events(runtime.parts.folder.path) if e["kind"] == "net.connected"]
+        assert {event["call_id"] for event in events} <= {outcome.call_id}
+        made = [{name: event[name] for name in SAID if name in event} for event in events]
     return outcome.data["stdout"].splitlines(), made
 
 
@@ -81,16 +99,42 @@ async def test_an_allowed_host_answers_and_each_connection_is_on_record(
     """Judged, counted, journaled; another host is refused and never dialled."""
     got, made = await visited(work, settings(f"good.test:{server.port}"), server, "good.test", "evil.test")
     assert [line.split()[:2] for line in got] == [["good.test", "200"], ["evil.test", "403"]]
-    assert (server.heard, sorted(made)) == (
-        1,
-        [(f"evil.test:{server.port}", "HOST_NOT_ALLOWED"), (f"good.test:{server.port}", "")],
-    )
+    refused, answered = sorted(made, key=lambda event: event["host"])
+    why = refused.pop("problem")
+    nothing = {"method": "GET", "address": "", "bytes_sent": 0, "bytes_received": 0}
+    assert (server.heard, refused) == (1, {"host": f"evil.test:{server.port}", **nothing})
+    assert why.startswith("HOST_NOT_ALLOWED: ")
+    counts = [answered.pop("bytes_sent"), answered.pop("bytes_received")]
+    assert answered == {"host": f"good.test:{server.port}", "method": "GET", "address": "127.0.0.1"}
+    assert counts[0] > len("GET / HTTP/1.1\r\n\r\n")
+    assert counts[1] == len(ANSWER)
+
+
+async def test_programs_that_know_proxies_find_theirs(work: Path, own_user: Path, server: Server) -> None:
+    """By the variables that clients look at, for plain and for encrypted connections; Node's has one of its own."""
+    got, made = await visited(work, settings(f"good.test:{server.port}"), server, client=PLAIN_CLIENT)
+    way, near = "http://127.0.0.1:3128", "localhost,127.0.0.1,::1"
+    assert got == [
+        "ok",
+        "URLError",  # the server speaks no TLS
+        f"HTTPS_PROXY={way}",
+        f"HTTP_PROXY={way}",
+        "NODE_USE_ENV_PROXY=1",
+        f"NO_PROXY={near}",
+        f"http_proxy={way}",
+        f"https_proxy={way}",
+        f"no_proxy={near}",
+    ]
+    assert [(event["host"], event["method"]) for event in made] == [
+        (f"good.test:{server.port}", "GET"),
+        (f"good.test:{server.port}", "CONNECT"),
+    ]
 
 
 async def test_an_allowed_name_that_leads_inside_is_refused(work: Path, own_user: Path, server: Server) -> None:
     """The same classifier as for the http tools: a name is no way to an inner address."""
     got, made = await visited(work, settings(f"inner.test:{server.port}"), server, "inner.test")
-    assert (got[0].split()[1], server.heard, made[0][1]) == ("403", 0, "HOST_NOT_ALLOWED")
+    assert (got[0].split()[1], server.heard, made[0]["problem"][:16]) == ("403", 0, "HOST_NOT_ALLOWED")
 
 
 async def test_a_rule_denies_a_host_that_settings_allow(work: Path, own_user: Path, server: Server) -> None:

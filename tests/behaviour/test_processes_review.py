@@ -210,3 +210,37 @@ async def test_a_folder_that_became_a_file_is_kept_and_the_other_way_round(work:
     outcome = await reviewed(work, on_diff("once"), "rm -r d; echo file > d; rm gone; mkdir gone; echo in > gone/x")
     assert outcome.ok, outcome.content
     assert below(work) == {"a.txt": b"one\ntwo\n", "d": b"file\n", "gone": None, "gone/x": b"in\n"}
+
+
+FAILING = "sed -i s/two/zwei/ a.txt; for n in 1 2 3 4 5 6 7 8 9 10 11; do echo $n; done; echo broken >&2; exit 4"
+
+
+async def test_whoever_is_asked_is_told_how_the_command_ended(work: Path) -> None:
+    """A failure with the last lines of both streams; of one that went well the same, and no word of failing."""
+    approver = on_diff("no")
+    outcome = await reviewed(work, approver, FAILING)
+    failed = approver.asked[-1]
+    await reviewed(work, approver, "sed -i s/two/zwei/ a.txt")
+    well = approver.asked[-1]
+    assert outcome.error is not None
+    assert outcome.error.details["exit_code"] == 4
+    assert failed.reason.endswith("; the command failed: exit code 4")
+    assert failed.impact == {
+        "writes": ["a.txt"],
+        "failed": ["exit code 4"],
+        "end of stdout": [str(number) for number in range(2, 12)],
+        "end of stderr": ["broken"],
+    }
+    assert well.impact == {"writes": ["a.txt"], "ended": ["exit code 0"]}
+    assert "failed" not in well.reason
+
+
+async def test_a_yes_to_a_command_that_failed_is_none_to_one_that_did_not(work: Path) -> None:
+    """What it changed is the same; how it ended is not."""
+    asked = []
+    for code in (4, 4, 0):
+        (work / "code").write_text(str(code))
+        approver = on_diff("no")
+        await reviewed(work, approver, "sed -i s/two/zwei/ a.txt; exit $(cat code)")
+        asked.append(approver.asked[-1].digest)
+    assert asked[0] == asked[1] != asked[2]

@@ -12,6 +12,7 @@ import pytest
 from handrail.errors import Problem
 from handrail.ports import Reply
 from handrail.sandbox.choose import choose
+from handrail.store import reader
 from handrail.testing import ScriptedApprover
 from handrail.words import Scope
 from tools._skill_desk import put_skill
@@ -117,6 +118,27 @@ async def test_a_script_works_in_scratch_and_only_reads_its_skill(opens: Any, sk
     assert (scratch.ok, own.error.code) == (True, "EXIT_NONZERO")
     assert orjson.loads(where.data["stdout"])[1] == str(skills / "pdf")
     assert not (skills / "pdf/made.txt").exists()
+
+
+@pytest.mark.parametrize("how", ["direct", "review"])
+async def test_what_a_script_changed_is_told(opens: Any, skills: Path, work: Path, how: str) -> None:
+    """In the workspace, as for a command: what it made and what it changed, whether reviewed or not."""
+    (work / "old.txt").write_text("old\n")
+    put_skill(skills, "web", files={"scripts/a.sh": 'cd "$1"; echo new > old.txt; echo new > made.txt\n'})
+    call = ("run_script", {"skill": "web", "script": "scripts/a.sh", "args": [str(work)]})
+    config = {"exec": {"workspace": how, "min_tier": "A"}}
+    approver = ScriptedApprover("once")
+    async with opens(enable=("exec",), config=config, approver=approver) as runtime:
+        outcome = await runtime.call(*call)
+        events = [event for event in reader.events(runtime.parts.folder.path) if event["kind"] == "tool.completed"]
+    assert outcome.ok, outcome.content
+    assert sorted(outcome.data["files_changed"]) == ["made.txt", "old.txt"]
+    assert [(item["path"], item["op"]) for item in sorted(events[-1]["files_changed"], key=lambda i: i["path"])] == [
+        ("made.txt", "create"),
+        ("old.txt", "replace"),
+    ]
+    assert ((work / "old.txt").read_text(), (work / "made.txt").read_text()) == ("new\n", "new\n")
+    assert len(approver.asked) == (2 if how == "review" else 1)
 
 
 async def test_a_script_of_the_users_own_skill_runs(opens: Any, skills: Path, own_user: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from handrail import Misuse
+from handrail.settings import PRESETS, preset
 from handrail.store.reader import events
 from handrail.testing import ScriptedApprover
 
@@ -108,11 +110,39 @@ async def test_a_closed_run_is_taken_back_from_another(opens: Any, work: Path, t
 
 
 async def test_undo_obeys_policy(opens: Any, work: Path, tree: dict[str, str]) -> None:
-    """A file that must not be written is not put back either."""
+    """What is protected is not put back, nor what a rule keeps from the tool for it; rules for models do not count."""
     async with opened(opens, run_id="first") as runtime:
         done = await runtime.call("edit_file", {"path": "a.txt", "edits": [{"old": "one", "new": "1"}]})
-    config = {"rules": [{"effect": "deny", "touch": "fs.write", "target": "a.txt"}]}
-    async with opened(opens, run_id="second", config=config) as runtime:
-        refused = await runtime.undo(done.call_id, run="first")
-    assert refused.error.code == "POLICY_DENIED"
-    assert (work / "a.txt").read_text() == "1\ntwo\n"
+    deny = {"effect": "deny", "touch": "fs.write", "target": "a.txt"}
+    ends = []
+    for number, config in enumerate(
+        ({"workspace": {"protected": ["a.txt"]}}, {"rules": [{**deny, "tool": "undo_changes"}]}, {"rules": [deny]})
+    ):
+        async with opened(opens, run_id=f"later-{number}", config=config) as runtime:
+            undone = await runtime.undo(done.call_id, run="first")
+        ends.append(undone.error.code if undone.error else (work / "a.txt").read_text())
+    assert ends == ["PATH_PROTECTED", "POLICY_DENIED", tree["a.txt"]]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+async def test_a_file_that_a_call_made_is_taken_back_under_each_preset(opens: Any, work: Path, name: str) -> None:
+    """What a preset denies to a model (deleting, or all writing) does not keep a person from undoing."""
+    config = dict(preset(name))
+    lax = {**config, "rules": [], "tools": {"enable": ["fs"]}}
+    approver = ScriptedApprover("once")
+    async with opens(config=lax, run_id="r", approver=approver) as runtime:
+        done = await runtime.call("write_file", {"path": "made.txt", "content": "x\n"})
+        root = Path(runtime.kernel.parts.workspace)
+    assert (done.ok, (root / "made.txt").exists()) == (True, True), done.content
+    async with opens(config=config, run_id="r") as runtime:
+        undone = await runtime.undo(done.call_id)
+    assert (undone.ok, (root / "made.txt").exists()) == (True, False), undone.content
+
+
+async def test_steps_that_are_on_no_record_are_not_taken(opens: Any, work: Path, tree: dict[str, str]) -> None:
+    """A model that calls the tool by its name deletes and writes nothing with it."""
+    after = hashlib.sha256((work / "a.txt").read_bytes()).hexdigest()
+    step = {"op": "create", "path": "a.txt", "call": "c", "after": after}
+    async with opened(opens, run_id="r") as runtime:
+        refused = await runtime.call("undo_changes", {"run": "r", "steps": [step]})
+    assert (refused.error.code, contents(work)) == ("POLICY_DENIED", tree)

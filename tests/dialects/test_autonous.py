@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dialects._speaking import Speak
+from dialects._speaking import Speak, merged
 from handrail import Misuse, Problem, SettingsFault, dialects, tool
 from handrail.catalog import Catalog
 from handrail.dialects._schema import check
@@ -291,6 +291,21 @@ def test_neither_calls_nor_answer_is_a_validation_error() -> None:
     with pytest.raises(Problem) as error:
         dialects.get("autonous").messages({"tool_calls": [], "final_answer": ""})
     assert dialects.get("autonous").errors[error.value.code] == "validation"
+
+
+async def test_the_same_call_in_several_rounds_without_progress_is_noticed(speak: Speak, work: Path) -> None:
+    """Worker 集成 2: repeated with the same answer it is stopped and told so; with another answer it goes on."""
+    (work / "a.txt").write_text("one\n")
+    again = {"tool_calls": [{"name": "read", "arguments": {"path": "a.txt"}}], "final_answer": ""}
+    config = merged(settings(work), {"limits": {"max_repeats": 3}})
+    async with speak("autonous", config=config) as say:
+        told = [result for _ in range(2) for result in await say.handle(again)]
+        (work / "a.txt").write_text("two\n")
+        told += [result for _ in range(4) for result in await say.handle(again)]
+    assert [result["stdout"] for result in told] == ["one\n"] * 2 + ["two\n"] * 3 + [""]
+    error = told[-1]["meta"]["error"]
+    assert (told[-1]["ok"], told[-1]["meta"]["error_class"]) == (False, "policy")
+    assert (error["code"], error["budget"], error["bound"]) == ("BUDGET_EXHAUSTED", "repeats", 3)
 
 
 # ── safety policy ────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from dialects._speaking import Speak, Voice, skill
-from handrail import dialects, preset
+from handrail import dialects
 from handrail.settings import PRESETS, preset_text
 
 FIVE = ["skills-agent", "clude", "tool-hub", "kgent", "autonous"]
@@ -248,10 +248,13 @@ async def test_a_preset_decides_what_its_document_names(speak: Speak, work: Path
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_explains_itself_line_by_line(name: str) -> None:
-    """Every table and every rule has a comment or a reason."""
-    text = preset_text(name)
-    assert text.count("#") >= 10
-    assert all(rule.get("why") for rule in preset(name).get("rules", ()))
+    """Every key has a comment directly above it, and every rule a reason."""
+    settings, *rules = preset_text(name).split("\n[[rules]]\n")
+    lines = settings.splitlines()
+    keys = [number for number, line in enumerate(lines) if line and line[0] not in "#["]
+    assert [lines[number] for number in keys if not lines[number - 1].startswith("# ")] == []
+    assert len(keys) >= 4
+    assert [rule for rule in rules if "\n[" in rule or '\nwhy = "' not in rule] == []
 
 
 @pytest.mark.parametrize("name", FIVE)

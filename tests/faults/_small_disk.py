@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 
 @contextmanager
 def small_disk_of(size_bytes: int, folder: Path) -> Iterator[Path]:
-    """Mount one of some size below a folder, or skip where that is not allowed."""
+    """Mount one of some size below a folder; where that is not allowed see `missing`."""
     place = folder / "small"
     place.mkdir()
     mount(place, "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs")
@@ -23,13 +25,20 @@ def small_disk_of(size_bytes: int, folder: Path) -> Iterator[Path]:
 
 
 def mount(place: Path, *options: str) -> None:
-    """Mount, or skip where that is not allowed."""
+    """Mount something; where that is not allowed see `missing`."""
     try:
         done = subprocess.run(["mount", *options, str(place)], capture_output=True, text=True, check=False)
     except OSError as error:
-        pytest.skip(f"mount cannot be run here: {error}")
+        missing(f"mount cannot be run here: {error}")
     if done.returncode:
-        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+        missing(f"nothing can be mounted here: {done.stderr.strip()}")
+
+
+def missing(reason: str) -> NoReturn:
+    """Skip a test for want of something that its machine has not, but fail where all of it is to be there."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"CI=true: {reason}")
+    pytest.skip(reason)
 
 
 def fill(place: Path) -> Path:

@@ -189,9 +189,9 @@ def test_processes_that_open_a_new_ledger_at_once_all_can(tmp_path: Path) -> Non
 async def test_an_answer_from_another_process_reaches_a_waiting_call(
     ledger: SqliteLedger, workers: list[Worker], answer: str
 ) -> None:
-    """Well within the 50 ms it may take; the figure is printed."""
+    """Within the 50 ms it may take, where the machine is not busy with something else; the figure is printed."""
     delays = []
-    for turn in range(int(40 * SCALE)):
+    for turn in range(max(20, int(40 * SCALE))):
         made = ledger.request(asking(str(turn)), {})
         waiting = asyncio.create_task(ledger.wait(made.id))
         await asyncio.sleep(random.uniform(0, 0.02))  # anywhere between two ticks
@@ -203,6 +203,8 @@ async def test_an_answer_from_another_process_reaches_a_waiting_call(
         delays.append(arrived - workers[0].hear()[1])
     print(f"\nanswer seen after: median {statistics.median(delays) * 1e3:.1f} ms, most {max(delays) * 1e3:.1f} ms")
     assert max(delays) < 1
+    # What else runs here may slow some of four groups; a slower way slows them all.
+    assert min(statistics.median(delays[start::4]) for start in range(4)) < 0.05
 
 
 async def test_a_request_that_expires_in_another_process_is_expired_everywhere(

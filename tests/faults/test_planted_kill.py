@@ -183,6 +183,46 @@ def test_what_is_much_younger_than_the_last_sign_of_life_is_told_and_left(scene:
     assert (scene.found(), (scene.git / "hooks").exists()) == ([((), (said,))], True)
 
 
+def test_of_several_roots_each_is_looked_after_by_whom_it_concerns(scene: Scene, tmp_path: Path) -> None:
+    """Whoever opens one of them, or a folder above it, deals with that one; the note goes on for the other."""
+    other = Root("more", str(tmp_path / "more"), writable=True)
+    (tmp_path / "more" / ".git").mkdir(parents=True)
+    roots = (scene.root, other)
+    paths = [(root, path) for root in roots for path in (".git", ".git/config")]
+    stands = standing([(root, folder) for root in roots for folder in ("", ".git")], paths)
+    scene.note.begin((), lambda: stands)
+    scene.dies()
+    for folder in (scene.git, tmp_path / "more" / ".git"):
+        (folder / "hooks").mkdir()
+    assert [len(paths) for paths, _ in scene.found()] == [1]
+    assert not (scene.git / "hooks").exists()
+    assert ((tmp_path / "more" / ".git" / "hooks").exists(), len([*scene.notes.glob("*.watch")])) == (True, 1)
+    above = Root("workspace", str(tmp_path), writable=True)
+    access = Access(Roots([above]), choose("auto"), None)
+    try:
+        assert [plants.run_id for plants in left_behind(scene.notes, [above], access)] == ["dead"]
+    finally:
+        access.roots.close()
+    assert ((tmp_path / "more" / ".git" / "hooks").exists(), [*scene.notes.glob("*.watch")]) == (False, [])
+
+
+def test_settings_that_may_have_been_planted_elsewhere_are_told(scene: Scene) -> None:
+    """In a folder that nobody noted: it may be older than the run, so it stays; what stood there before is not told."""
+    sub, older = scene.git.parent / "sub", scene.git.parent / "older"
+    for folder in (sub, older):
+        folder.mkdir()
+    (older / "handrail.toml").write_text("")
+    stands = standing(
+        [(scene.root, ""), (scene.root, ".git")],
+        [(scene.root, ".git"), (scene.root, ".git/config"), (scene.root, "older/handrail.toml")],
+    )
+    scene.note.begin((), lambda: stands)
+    (sub / "handrail.toml").write_text("")
+    scene.dies()
+    assert scene.found() == [((), ("sub/handrail.toml may be new; look at it before you use it",))]
+    assert (sub / "handrail.toml").exists()
+
+
 @pytest.mark.parametrize("data", [b"", b"1", b"1handrail-watch-1\n", b"1handrail-watch-1\n[1, 2]", b"\xff" * 99])
 def test_a_note_that_nobody_of_ours_wrote_moves_nothing(scene: Scene, data: bytes) -> None:
     """Nor does it keep a workspace from being opened."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from approving import asking
 from fronts.conftest import Cli
+from handrail.compose import SystemClock
+from handrail.store.ledger import SqliteLedger
 
 
 @pytest.fixture
@@ -67,3 +71,15 @@ def test_an_unknown_id_is_wrong_usage(cli: Cli, verb: str) -> None:
 def test_watch_needs_a_terminal(cli: Cli) -> None:
     """Nobody could answer."""
     assert cli("approvals", "watch").code == 2
+
+
+def test_a_grant_for_a_tool_of_a_program_leaves_the_call_to_the_program(cli: Cli) -> None:
+    """The command line does not have the tool and could not replay it."""
+    clock = SystemClock()
+    ledger = SqliteLedger(Path(cli.env["XDG_STATE_HOME"], "handrail", "ledger.db"), clock)
+    made = ledger.request(asking(tool="own_tool", now=clock.now()), {})
+    said = cli("approvals", "grant", made.id).err
+    assert (
+        said
+        == "Granted. A call that waits goes on now; else: the program that has the tool own_tool repeats its call\n"
+    )

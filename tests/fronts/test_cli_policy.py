@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+
+import pytest
 
 from fronts.conftest import Cli
+from handrail.errors import Problem
+from handrail.sandbox.choose import choose
+from handrail.sandbox.plan import Bounds
 
 TABLE = """
 [[cases]]
@@ -63,6 +69,26 @@ def test_explain_says_what_fails_before_anybody_is_asked(cli: Cli) -> None:
     sha256 = hashlib.sha256((cli.work / "a.txt").read_bytes()).hexdigest()
     meant = ("write_file", "path=a.txt", "content=x", "mode=overwrite", f"expected_sha256={sha256}")
     assert json.loads(cli("policy", "explain", *meant, "--json").out)["fails_first"] is None
+
+
+def test_explain_says_how_a_program_would_be_confined(cli: Cli) -> None:
+    """Tier, backend, what it may change, its limits and the gaps, for programs and for a person."""
+    try:
+        sandbox = choose()
+    except Problem as problem:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(problem.message)
+    sandbox.close()
+    held, how = sandbox.confined, ("policy", "explain", "run_command", "command=make", "--enable", "exec")
+    told = json.loads(cli(*how, "--json").out)["sandbox"]
+    bounds = {name: getattr(Bounds(), name) for name in Bounds.__match_args__}
+    assert (told["tier"], told["backend"], told["gaps"]) == (held.tier, held.backend, list(held.gaps))
+    own = ["run:deliverables", "run:workspace", "run:sandbox"]
+    assert (told["write"], told["bounds"]) == ([str(cli.work), *own], bounds)
+    text = cli(*how).out
+    assert f"\n  its programs run in sandbox tier {held.tier} ({held.backend}); changes are direct\n" in text
+    assert [gap for gap in held.gaps if gap not in text] == []
 
 
 def test_explain_tells_the_smallest_change_and_it_works(cli: Cli) -> None:

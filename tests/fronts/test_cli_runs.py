@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from fronts.conftest import Cli
+from handrail.front.cli.root import _told
 from handrail.store import summaries
 
 EDIT = ("edit_file", "path=a.txt", 'edits=[{"old": "two", "new": "2"}]')
@@ -215,3 +218,42 @@ def test_undo_shows_what_the_call_left_where_that_is_kept(edited: Cli) -> None:
     assert refused.code == 1
     assert "--- a.txt as the call left it" in refused.err
     assert "-2\n+zwei" in refused.err
+
+
+def test_undo_is_drawn_by_what_it_put_back(edited: Cli) -> None:
+    """Paths and operations; neither Python's way to write them nor whole hashes."""
+    assert edited("runs", "undo", "r").out.startswith("Took back 1 change of 1 call")
+    for verb in ("tree", "show"):
+        drawn = edited("runs", verb, "r").out
+        assert "steps=replace a.txt" in drawn
+        assert "{'" not in drawn
+        assert re.search("[0-9a-f]{64}", drawn) is None
+
+
+def test_a_call_without_an_end_was_cut_off_unless_its_run_is_in_use(edited: Cli) -> None:
+    """No time is made up for it."""
+    folder = Path(edited.env["XDG_STATE_HOME"], "handrail", "runs", "r")
+    lines = (folder / "events.jsonl").read_text().splitlines(keepends=True)
+    ends = [number for number, line in enumerate(lines) if json.loads(line)["kind"] == "tool.completed"]
+    (folder / "events.jsonl").write_text("".join(lines[: ends[-1]]))
+    tree, table = edited("runs", "tree", "r").out, edited("runs", "show", "r").out
+    assert "cut off by the end of its process; what it did is not known" in tree
+    assert table.splitlines()[-1].split()[3:5] == ["cut", "off"]
+    assert "0.0" not in tree.splitlines()[-1]
+    with (folder / "lock").open() as holds:
+        fcntl.flock(holds, fcntl.LOCK_EX)
+        assert "running no end on record yet" in edited("runs", "tree", "r").out
+
+
+def test_who_keeps_the_head_is_not_told_to(edited: Cli, tmp_path: Path) -> None:
+    """Only without --keep."""
+    assert "keep the head elsewhere" in edited("runs", "verify", "r").err
+    assert edited("runs", "verify", "r", "--keep", str(tmp_path / "head")).err == f"head kept in {tmp_path / 'head'}\n"
+
+
+def test_a_full_disk_is_told_with_the_place_of_the_records() -> None:
+    """The system names no file for a write."""
+    full = _told(OSError(errno.ENOSPC, "No space left on device"))
+    assert full is not None
+    assert re.fullmatch(r"No space left on device; records are kept in /.+", full[1])
+    assert _told(OSError(errno.EIO, "Input/output error")) == (1, "Input/output error")

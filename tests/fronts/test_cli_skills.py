@@ -54,6 +54,15 @@ def test_one_is_shown_with_its_files(skills: Cli) -> None:
     assert skills("skills", "show", "bad").code == 1
 
 
+def test_what_a_skill_asks_for_is_shown(skills: Cli) -> None:
+    """As a list for programs and as a line for a person, who decides whether to grant it."""
+    put_skill(skills.work / ".agents/skills", "web", "permissions: net.connect fs.write")
+    shown = json.loads(skills("skills", "show", "web", "--json").out)
+    assert shown["permissions"] == ["net.connect", "fs.write"]
+    assert "\nasks for: net.connect, fs.write\n" in skills("skills", "show", "web").out
+    assert "asks for" not in skills("skills", "show", "pdf").out
+
+
 def test_an_unknown_one_names_the_nearest(skills: Cli) -> None:
     """Wrong usage."""
     ended = skills("skills", "show", "pfd")

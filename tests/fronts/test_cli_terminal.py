@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
+from behaviour._commands import need_sandbox
 from fronts.conftest import Cli
 from fronts.terminal import at_terminal
 
@@ -22,6 +24,56 @@ def test_approve_shows_the_request_and_runs_what_is_approved(cli: Cli, answer: s
         terminal.type(answer)
         assert terminal.end() == code
     assert (cli.work / "a.txt").exists() is there
+
+
+@pytest.mark.parametrize(("keys", "code", "status"), [("\x03", 130, "CANCELLED"), ("\x04", 4, "APPROVAL_REQUIRED")])
+def test_leaving_the_question_of_a_call_refuses_nothing(cli: Cli, keys: str, code: int, status: str) -> None:
+    """Ctrl-C ends the call, and that is on record; either way the request waits for somebody who answers."""
+    with at_terminal(["call", *DELETE], cli.work, cli.env) as terminal:
+        terminal.wait_for("Answer (once, no, advice):")
+        terminal.type(keys)
+        assert terminal.end() == code
+    assert "Traceback" not in terminal.shown
+    assert [item["state"] for item in json.loads(cli("approvals", "list", "--all", "--json").out)] == ["pending"]
+    calls = json.loads(cli("runs", "show", "--json").out)["calls"]
+    assert [call["code"] for call in calls] == [status]
+    assert (cli.work / "a.txt").exists()
+
+
+@pytest.mark.parametrize(("named", "words"), [((), "once, no, advice"), (("--run", "r"), "once, run, no, advice")])
+def test_the_rest_of_a_run_is_offered_where_there_is_one(cli: Cli, named: tuple[str, ...], words: str) -> None:
+    """A call without --run is all of its run."""
+    with at_terminal(
+        ["call", *named, "write_file", "path=a.txt", "content=x", "mode=overwrite", "expected_sha256=*"],
+        cli.work,
+        cli.env,
+    ) as terminal:
+        terminal.wait_for(f"Answer ({words}):")
+        terminal.type("yes\n")
+        assert terminal.end() == 0
+
+
+def test_who_is_asked_to_keep_what_a_failed_command_did_is_told_and_spared_the_diff_after_a_no(cli: Cli) -> None:
+    """The exit code stands with the question and on record; the diff is shown once, to be judged."""
+    need_sandbox()
+    Path(cli.env["XDG_CONFIG_HOME"], "handrail", "config.toml").write_text(
+        'tools.enable = ["fs", "exec"]\nexec.workspace = "review"\n'
+    )
+    command = "command=sed -i s/two/zwei/ a.txt; echo alas >&2; exit 4"
+    with at_terminal(["call", "run_command", command], cli.work, {**cli.env, "NO_COLOR": "1"}) as terminal:
+        terminal.wait_for("Answer (once")
+        terminal.type("once\n")
+        terminal.wait_for("Answer (once")
+        asked = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown)
+        assert "  failed\n  │ exit code 4\n  end of stderr\n  │ alas\n" in asked
+        terminal.type("n\n")
+        assert terminal.end() == 3
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown)
+    request = re.findall(r"Approval (apr\S+)", shown)[-1]
+    assert shown.count("+zwei") == 1
+    assert f"  diff: dropped; handrail approvals show {request} shows it\n" in shown
+    assert "the command failed: exit code 4" in cli("approvals", "show", request).out
+    assert (cli.work / "a.txt").read_text() == "one\ntwo\nthree\n"
 
 
 def test_watch_answers_a_call_that_waits_elsewhere(cli: Cli) -> None:
@@ -116,6 +168,17 @@ def test_the_tour_lets_the_person_answer(cli: Cli) -> None:
         terminal.wait_for("That was the tour.")
         assert terminal.end() == 0
     assert "APPROVAL_DENIED" in terminal.shown
+
+
+def test_the_tour_goes_by_itself_at_a_terminal_when_told_to(cli: Cli) -> None:
+    """With --auto nobody is waited for: nothing is typed, every station is shown, and it ends well."""
+    with at_terminal(["tour", "--auto"], cli.work, {**cli.env, "NO_COLOR": "1"}) as terminal:
+        assert terminal.end() == 0
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown)
+    stations = re.findall(r"^(\d+) ", plain, re.MULTILINE)
+    assert stations == [str(number) for number in range(1, 12)]
+    assert "That was the tour." in terminal.shown
+    assert [word for word in ("Enter: go on", "Answer (") if word in terminal.shown] == []
 
 
 @pytest.mark.parametrize(("answer", "code", "says"), [("n\n", 1, "not trusted"), ("y\n", 0, "trusted as it stands")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from fronts.conftest import Cli
 from handrail import __version__
+from handrail.errors import Problem
+from handrail.sandbox.choose import choose
 
 
 def test_the_version_is_told_without_loading_anything(cli: Cli) -> None:
@@ -73,7 +76,7 @@ def test_init_writes_and_trusts_a_file_that_is_in_force(cli: Cli) -> None:
     made = cli("init")
     assert made.code == 0
     shown = json.loads(cli("config", "show", "--json").out)
-    assert shown["tools.enable"] == {"value": ["fs"], "origin": "handrail.toml:22"}
+    assert shown["tools.enable"] == {"value": ["fs"], "origin": "handrail.toml:23"}
     again = cli("init")
     assert (again.code, "is there already" in again.err) == (2, True)
 
@@ -146,6 +149,20 @@ def test_doctor_tries_everything(cli: Cli) -> None:
     assert (bad.code, "XDG_STATE_HOME" in bad.out) == (1, True)
     (cli.work / "handrail.toml").write_text("mode = [")
     assert cli("doctor").code == 1
+
+
+def test_doctor_names_each_gap_of_the_sandbox(cli: Cli) -> None:
+    """What programs are not held back from here, in the words that go with every program."""
+    try:
+        sandbox = choose()
+    except Problem as problem:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(problem.message)
+    sandbox.close()
+    told = [item["says"] for item in json.loads(cli("doctor", "--json").out) if item["says"].startswith("gap: ")]
+    assert told == [f"gap: {gap}" for gap in sandbox.confined.gaps]
+    assert told
 
 
 def test_the_tour_shows_every_station_and_leaves_nothing(cli: Cli) -> None:

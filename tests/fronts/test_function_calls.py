@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fronts._packages import need
 from handrail import Runtime
 from handrail.errors import Misuse
+from handrail.store.reader import events
 
 
 @pytest.fixture
@@ -20,6 +23,7 @@ async def runtime(work: Path, own_user: Path) -> AsyncIterator[Runtime]:
         yield opened
 
 
+TAKEN = re.compile("[a-zA-Z0-9_-]{1,64}")  # the names that function-calling APIs take
 ARGS = '{"path": "a.txt"}'
 TWICE = '{"path": "a.txt", "path": "b.txt"}'
 CALLS = {
@@ -70,7 +74,7 @@ async def test_what_is_no_call_is_misuse(runtime: Runtime, wrong: Any) -> None:
 
 async def test_langchain_calls_through_the_gate(runtime: Runtime) -> None:
     """Content for the model, the whole outcome as artifact, errors as text."""
-    pytest.importorskip("langchain_core", reason="needs langchain-core")
+    need("langchain_core", "needs langchain-core")
     from handrail.langchain import tools
 
     read = {tool.name: tool for tool in tools(runtime, "fs")}["read_file"]
@@ -81,10 +85,73 @@ async def test_langchain_calls_through_the_gate(runtime: Runtime) -> None:
 
 async def test_openai_agents_call_through_the_gate(runtime: Runtime) -> None:
     """The model's own text is read strictly."""
-    pytest.importorskip("agents", reason="needs openai-agents")
+    need("agents", "needs openai-agents")
     from handrail.openai_agents import tools
 
     read = {tool.name: tool for tool in tools(runtime)}["read_file"]
     context: Any = None
     assert await read.on_invoke_tool(context, ARGS) == "one\n"
     assert (await read.on_invoke_tool(context, TWICE)).startswith("INVALID_ARGS: The arguments are no JSON object")
+
+
+READS = {
+    "skills-agent": "read_file",
+    "clude": "read_file",
+    "tool-hub": "core_fs_readText",  # no API takes `core/fs.readText`
+    "kgent": "read_file",
+    "autonous": "read",
+}
+MISSING = "NOT_FOUND: nothing does not exist."
+
+
+def tools_called(runtime: Runtime) -> list[str]:
+    """The tools that the journal names, in our words."""
+    runtime.parts.journal.flush()
+    return [event["tool"] for event in events(runtime.parts.folder.path) if event["kind"] == "tool.started"]
+
+
+@pytest.mark.parametrize("dialect", READS)
+async def test_langchain_offers_a_dialects_tools(work: Path, dialect: str) -> None:
+    """Under names that its APIs take, with the dialect's arguments, and read by the same tool of ours."""
+    need("langchain_core", "needs langchain-core")
+    from handrail.langchain import tools
+
+    (work / "a.txt").write_text("one\n")
+    async with Runtime.open(work, config={}, mode="headless", dialect=dialect) as runtime:
+        offered = {tool.name: tool for tool in tools(runtime)}
+        read = offered[READS[dialect]]
+        told = await read.ainvoke({"name": read.name, "args": {"path": "a.txt"}, "id": "c1", "type": "tool_call"})
+        missing = await read.ainvoke({"path": "nothing"})
+        assert tools_called(runtime) == ["read_file"] * 2
+    assert (told.content, told.artifact["status"], missing.splitlines()[0]) == ("one\n", "ok", MISSING)
+    assert [name for name in offered if not TAKEN.fullmatch(name)] == []
+
+
+@pytest.mark.parametrize("dialect", READS)
+async def test_openai_agents_offer_a_dialects_tools(work: Path, dialect: str) -> None:
+    """Likewise."""
+    need("agents", "needs openai-agents")
+    from handrail.openai_agents import tools
+
+    (work / "a.txt").write_text("one\n")
+    context: Any = None
+    async with Runtime.open(work, config={}, mode="headless", dialect=dialect) as runtime:
+        offered = {tool.name: tool for tool in tools(runtime)}
+        read = offered[READS[dialect]]
+        told = await read.on_invoke_tool(context, ARGS)
+        missing = await read.on_invoke_tool(context, '{"path": "nothing"}')
+        twice = await read.on_invoke_tool(context, TWICE)
+        assert tools_called(runtime) == ["read_file"] * 2
+    assert (told, missing.splitlines()[0]) == ("one\n", MISSING)
+    assert twice.startswith("INVALID_ARGS: The arguments are no JSON object")
+    assert [name for name in offered if not TAKEN.fullmatch(name)] == []
+
+
+def test_a_missing_framework_fails_where_everything_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere it is skipped, with the reason."""
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(AssertionError, match="needs nothing"):
+        need("no_such_framework", "needs nothing")
+    monkeypatch.delenv("CI")
+    with pytest.raises(pytest.skip.Exception, match="needs nothing"):
+        need("no_such_framework", "needs nothing")

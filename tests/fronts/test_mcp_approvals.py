@@ -280,6 +280,29 @@ async def test_a_client_with_tasks_polls_while_a_person_decides(work: Path) -> N
         assert (state["status"], state["result"]["isError"], scene.file.exists()) == ("completed", False, False)
 
 
+async def test_a_client_with_tasks_and_pages_gets_a_task(work: Path) -> None:
+    """Tasks come before pages, which come before the error: nothing is opened, and the task waits."""
+    async with opened(work, modern=True, capabilities={**TASKS, **PAGES}, console=page) as scene:
+        handle = await scene.talk.call("delete_path", DELETE)
+        request = await scene.asked()
+        assert (handle["resultType"], handle.get("status"), "inputRequests" in handle) == ("task", "working", False)
+        scene.book.answer(request.id, GRANTED)
+        async with asyncio.timeout(5):
+            while scene.file.exists():
+                await asyncio.sleep(0.005)
+        assert scene.by() == ["ann"]
+
+
+async def test_a_trusted_form_comes_before_a_task(work: Path) -> None:
+    """The operator said that the client's word counts, so a client with tasks is asked by its form."""
+    async with opened(work, modern=True, trust=True, capabilities={**TASKS, **FORMS}) as scene:
+        first = await scene.talk.call("delete_path", DELETE)
+        assert (first["resultType"], list(first.get("inputRequests", ()))) == ("input_required", ["approval"])
+        answer = {"inputResponses": {"approval": YES}, "requestState": first["requestState"]}
+        assert code(await scene.talk.call("delete_path", DELETE, **answer)) is None
+        assert (scene.file.exists(), scene.by()) == (False, ["mcp-client"])
+
+
 async def test_a_cancelled_task_never_runs(work: Path) -> None:
     """Not even when it is granted afterwards."""
     async with opened(work, modern=True, capabilities=TASKS) as scene:

@@ -123,6 +123,47 @@ def test_nothing_but_the_protocol_reaches_stdout(tmp_path: Path) -> None:
     assert all(word in done.stderr for word in (b"printed", b"echoed", b"written", b"logged"))
 
 
+LOUD = (
+    "import os, subprocess\n"
+    "from handrail import tool\n"
+    "print('imported')\n"
+    "@tool(pure=True)\n"
+    "async def shout() -> str:\n"
+    '    """Make noise."""\n'
+    "    print('printed', flush=True)\n"
+    "    os.system('echo echoed')\n"
+    "    os.write(1, b'written')\n"
+    "    subprocess.run(['echo', 'spawned'])\n"
+    "    return 'told'\n"
+)
+
+
+def test_a_loud_tool_of_an_installed_package_does_not_reach_stdout(work: Path, tmp_path: Path) -> None:
+    """The server as clients start it: every line on its stdout is a message, whatever its tools print."""
+    about = tmp_path / "site" / "loud-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[handrail.tools]\nshout = loud:shout\n")
+    (about.parent / "loud.py").write_text(LOUD)
+    params = {"name": "shout", "arguments": {}, "_meta": ENVELOPE}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": ENVELOPE}}
+    path = os.pathsep.join(filter(None, [str(about.parent), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [HANDRAIL, "mcp"],
+        cwd=work,
+        env={**os.environ, "PYTHONPATH": path},
+        input=f"{json.dumps(call)}\n{json.dumps(listing)}\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    assert {answer["jsonrpc"] for answer in answers.values()} == {"2.0"}
+    assert (sorted(answers), answers[1]["result"]["content"][0]["text"]) == ([1, 2], '"told"')
+    assert [word for word in ("imported", "printed", "echoed", "written", "spawned") if word not in done.stderr] == []
+
+
 def test_watch_in_another_terminal_answers_a_call_over_mcp(cli: Cli) -> None:
     """The request appears there by itself; once it is granted, the waiting call goes on."""
     params = {"name": "delete_path", "arguments": {"path": "a.txt", "confirm": True}, "_meta": ENVELOPE}

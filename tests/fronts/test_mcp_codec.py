@@ -185,20 +185,32 @@ async def test_what_a_tool_shows_is_progress_of_its_own_call(work: Path, modern:
     ]
 
 
-async def test_a_list_comes_in_pages(work: Path) -> None:
-    """All tools, each once, whatever the size of a page."""
+async def all_pages(talk: Talk, kind: str, size: int) -> list[str]:
+    """The names of a list, page by page; no page but the last is shorter than it may be."""
+    found, params = list[list[str]](), dict[str, Any]()
+    for _ in range(100):
+        page = (await talk.ask(f"{kind}/list", params))["result"]
+        found.append([item["name"] for item in page[kind]])
+        if "nextCursor" not in page:
+            break
+        params = {"cursor": page["nextCursor"]}
+    assert [len(names) for names in found[:-1]] == [size] * (len(found) - 1)
+    assert 0 < len(found[-1]) <= size
+    return [name for names in found for name in names]
+
+
+@pytest.mark.parametrize("kind", ["tools", "resources", "prompts"])
+async def test_a_list_comes_in_pages(work: Path, kind: str) -> None:
+    """All of its entries, each once, whatever the size of a page."""
+    for number in range(7):
+        folder = work / ".agents" / "skills" / f"brew-{number}"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: brew-{number}\ndescription: Make tea.\n---\nBoil.\n")
     async with talking(work) as (talk, _):
-        whole = [item["name"] for item in (await talk.ask("tools/list"))["result"]["tools"]]
+        whole = [item["name"] for item in (await talk.ask(f"{kind}/list"))["result"][kind]]
     async with talking(work, config={"mcp": {"page_size": 3}}) as (talk, _):
-        found, params = list[str](), dict[str, Any]()
-        while True:
-            page = (await talk.ask("tools/list", params))["result"]
-            assert len(page["tools"]) <= 3
-            found += [item["name"] for item in page["tools"]]
-            if "nextCursor" not in page:
-                break
-            params = {"cursor": page["nextCursor"]}
-    assert found == whole
+        found = await all_pages(talk, kind, 3)
+    assert (found, len(found) >= 7) == (whole, True)
 
 
 async def test_changed_settings_count_and_are_told(work: Path, tmp_path: Path) -> None:

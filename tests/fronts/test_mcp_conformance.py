@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from fronts._node import CONFORMANCE, modules, node_of
 
 HERE = Path(__file__).parent
+SCENARIOS, CHECKS = 30, 40  # what the pinned version of the suite has for servers
 
 
 def test_the_conformance_suite_passes(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -41,4 +43,9 @@ def test_the_conformance_suite_passes(tmp_path: Path, tmp_path_factory: pytest.T
         server.terminate()
         server.communicate(timeout=20)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
-    assert ", 0 failed" in done.stdout.partition("Total: ")[2]
+    summary = done.stdout.partition("=== SUMMARY ===")[2]
+    passed = re.findall(r"^✓ (\S+): [1-9]\d* passed, 0 failed$", summary, re.MULTILINE)
+    total = re.search(r"^Total: (\d+) passed, 0 failed$", summary, re.MULTILINE)
+    assert len(set(passed)) >= SCENARIOS, summary
+    assert total is not None, summary
+    assert int(total[1]) >= CHECKS, summary

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-pytest.importorskip("pydantic_ai", reason="needs the extra [agent]")
+if os.environ.get("CI") != "true":
+    pytest.importorskip("pydantic_ai", reason="needs the extra [agent]")
 
 from pydantic import TypeAdapter
 from pydantic_ai import Agent

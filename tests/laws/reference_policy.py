@@ -41,7 +41,9 @@ def said_of(touch: Touch, world: World, bulk: bool) -> Iterator[Said]:
     fixed = [(DENY, code) for code in denials(touch, world)]
     ruled = [rule for rule in world.rules if about(rule, touch, world) and (whole(rule, touch) or part(rule, touch))]
     yield from fixed
-    yield from ((rule.effect, rule_code(touch)) for rule in ruled)
+    # Who undoes is a person, and need not be asked, but by a rule that names the tool for it.
+    spared = [undone(touch, world) and rule.tool is None and rule.effect is ASK for rule in ruled]
+    yield from ((ALLOW if no else rule.effect, rule_code(touch)) for rule, no in zip(ruled, spared, strict=True))
     if not fixed and not any(whole(rule, touch) and not rule.narrows for rule in ruled):
         yield default(touch, world, bulk)
 
@@ -138,7 +140,12 @@ def has_name(names: Sequence[str], path: str) -> bool:
 
 
 def about(rule: Rule, touch: Touch, world: World) -> bool:
-    """All given fields must match; rules against reading hold for moving away, too."""
+    """All given fields must match; rules against reading hold for moving away, too.
+
+    What a person undoes is on record: no deny holds for it but one that names the tool for it.
+    """
+    if undone(touch, world) and rule.tool is None and rule.effect is DENY:
+        return False
     kinds = [touch.kind.value]
     if touch.how == "move" and rule.effect is not ALLOW:
         kinds.append("fs.read")
@@ -149,6 +156,10 @@ def about(rule: Rule, touch: Touch, world: World) -> bool:
         and rule.skill in (None, world.skill_name)
         and rule.caller in (None, world.caller)
     )
+
+
+def undone(touch: Touch, world: World) -> bool:
+    return touch.how == "undo" and world.tool.internal
 
 
 def whole(rule: Rule, touch: Touch) -> bool:

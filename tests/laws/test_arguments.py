@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
+from handrail.arguments import short
 from handrail.catalog import Tool, tool
 from handrail.errors import Code, Problem
+from handrail.output.redact import Redactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,3 +275,13 @@ def test_a_tool_without_arguments_has_a_whole_schema_too() -> None:
     assert nothing.spec()["args_schema"] == {"type": "object", "properties": {}, "additionalProperties": False}
     assert nothing.parse({}) == ({}, ())
     refused({"x": 1}, of=nothing)
+
+
+@pytest.mark.parametrize("before", ["\x00", "\x1b", "\ud800", "\u200b", "\U000e0001"])
+def test_a_value_is_shown_so_that_a_secret_in_it_is_still_recognised(before: str) -> None:
+    """The letters of an escape would stand where the secret's own beginning is looked for."""
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    for value in (f"{before}{token}", [f"{before}{token}"], {f"{before}{token}": 1}):
+        shown = short(value)
+        assert token in shown
+        assert token not in Redactor(()).text(shown)

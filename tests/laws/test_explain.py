@@ -48,15 +48,15 @@ def suggested(*touches: Touch, there: World) -> Suggestion | None:
 @pytest.mark.parametrize(
     ("touch", "there", "setting", "toml", "flips_to"),
     [
-        (write("a"), {"enable": frozenset()}, "tools.enable", 'tools.enable = ["write_file"]', ALLOW),
+        (write("a"), {"enable": frozenset()}, "tools.enable", '[tools]\nenable = ["write_file"]', ALLOW),
         (
             write("a", kind=FILE),
             {"enable": frozenset({"exec"})},
             "tools.enable",
-            'tools.enable = ["exec", "write_file"]',
+            '[tools]\nenable = ["exec", "write_file"]',
             ASK,
         ),
-        (write("a"), {"disable": frozenset({"fs", "http"})}, "tools.disable", 'tools.disable = ["http"]', ALLOW),
+        (write("a"), {"disable": frozenset({"fs", "http"})}, "tools.disable", '[tools]\ndisable = ["http"]', ALLOW),
         (delete("a", confirmed=False), {}, "call", "", ASK),
         (read("a"), {"permissions": frozenset({"fs.write"})}, "call", "", ALLOW),
         (read("a"), {"skill_name": "s", "skill_tools": frozenset()}, "allowed-tools", "", ALLOW),
@@ -64,25 +64,31 @@ def suggested(*touches: Touch, there: World) -> Suggestion | None:
             reach("api.org:8443"),
             {"allowed_hosts": ("x.org",)},
             "http.allowed_hosts",
-            'http.allowed_hosts = ["x.org", "api.org:8443"]',
+            '[http]\nallowed_hosts = ["x.org", "api.org:8443"]',
             ALLOW,
         ),
-        (reach("::1:443"), {}, "http.allowed_hosts", 'http.allowed_hosts = ["[::1]:443"]', ALLOW),
-        (Touch(TouchKind.FS_READ, "../x/a.md"), {}, "workspace.read", 'workspace.read = ["/data", "/x"]', ALLOW),
+        (reach("::1:443"), {}, "http.allowed_hosts", '[http]\nallowed_hosts = ["[::1]:443"]', ALLOW),
+        (Touch(TouchKind.FS_READ, "../x/a.md"), {}, "workspace.read", '[workspace]\nread = ["/data", "/x"]', ALLOW),
         (
             Touch(TouchKind.FS_WRITE, "/out/a.md"),
             {},
             "workspace.write",
-            'workspace.write = ["/more", "/out"]\nworkspace.allow_absolute = true',
+            '[workspace]\nwrite = ["/more", "/out"]\nallow_absolute = true',
             ALLOW,
         ),
         (Touch(TouchKind.FS_READ, "/ws/src/a"), {}, "call", "", ALLOW),
-        (Touch(TouchKind.FS_READ, "/data/a"), {}, "workspace.allow_absolute", "workspace.allow_absolute = true", ALLOW),
+        (
+            Touch(TouchKind.FS_READ, "/data/a"),
+            {},
+            "workspace.allow_absolute",
+            "[workspace]\nallow_absolute = true",
+            ALLOW,
+        ),
         (
             write("a", root=DATA),
             {},
             "workspace.write",
-            'workspace.write = ["/data", "/more"]\nworkspace.read = []',
+            '[workspace]\nwrite = ["/data", "/more"]\nread = []',
             ALLOW,
         ),
         (
@@ -145,11 +151,11 @@ def test_a_bulk_change_is_allowed_by_raising_the_bound() -> None:
     """One setting instead of a rule for each file."""
     found = suggested(*(write(f"f{number}") for number in range(25)), there=world(HIGH))
     assert found is not None
-    assert (found.toml, found.flips_to) == ("limits.bulk_files = 25", ALLOW)
+    assert (found.toml, found.flips_to) == ("[limits]\nbulk_files = 25", ALLOW)
 
 
 def test_several_changes_are_named_together_where_one_is_not_enough() -> None:
-    """Plain keys before tables, so that the text can be put into a file as it stands."""
+    """As tables, so that the text can stand below whatever a file holds."""
     found = suggested(write(".env"), there=world(HIGH, enable=frozenset()))
     places = [Touch(TouchKind.FS_WRITE, f"/out{number}/a") for number in range(2)]
     roots = suggested(*places, there=world(HIGH))
@@ -158,6 +164,7 @@ def test_several_changes_are_named_together_where_one_is_not_enough() -> None:
     assert roots is not None
     assert many is not None
     assert tomllib.loads(roots.toml) == {"workspace": {"write": ["/more", "/out0", "/out1"], "allow_absolute": True}}
+    assert tomllib.loads(f'[[rules]]\neffect = "deny"\n{roots.toml}')["workspace"]["allow_absolute"] is True
     assert tomllib.loads(found.toml) == {
         "tools": {"enable": ["write_file"]},
         "rules": [{"effect": "allow", "touch": "fs.write", "target": ".env"}],

@@ -24,6 +24,16 @@ def refused(limits: Limits, tool: str = "t", key: object = "k", now: float = 0.0
 # ── budgets ──────────────────────────────────────────────────────────────────────────────────
 
 
+def test_the_budget_of_time_counts_from_the_start_of_the_run() -> None:
+    """By the clock, however long calls take."""
+    limits = Limits(Bounds(budgets={"wall_ms": 1000}), began=100.0)
+    assert refused(limits, now=100.9) is None
+    problem = refused(limits, now=101.0)
+    assert problem is not None
+    assert (problem.code, problem.details["used"]) == (Code.BUDGET_EXHAUSTED, 1000)
+    assert limits.used(101.5)["wall_ms"] == 1500
+
+
 def test_a_budget_lets_exactly_as_many_calls_through() -> None:
     """Attempts are counted before anything else; the one beyond the bound is refused and says what to do."""
     limits = Limits(Bounds(budgets={"calls": 3}))
@@ -52,7 +62,7 @@ def test_prompts_hold_back_only_what_would_ask() -> None:
     assert (caught.value.code, caught.value.details["budget"]) == (Code.BUDGET_EXHAUSTED, "prompts")
 
 
-@pytest.mark.parametrize("name", [name for name in COUNTED if name not in ("calls", "prompts")])
+@pytest.mark.parametrize("name", [name for name in COUNTED if name not in ("calls", "prompts", "wall_ms")])
 def test_each_budget_is_held(name: str) -> None:
     """What a call uses up holds the next one back, and not the one that used it."""
     limits = Limits(Bounds(budgets={name: 10}))

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import handrail
+from handrail import ports
 from handrail.tools.util import _mustache
 from handrail.tools.util._mustache import register_lambda, render
 from handrail.tools.util._mustache_parse import TemplateError
@@ -362,3 +364,9 @@ def test_any_json_value_can_be_the_data(data: Any) -> None:
     """A law: rendering a dot gives the value's own text, empty for null."""
     expected = data if isinstance(data, str) else "" if data is None else json.dumps(data, ensure_ascii=False)
     assert render("{{.}}", data) == expected
+
+
+def test_what_users_register_and_ask_with_comes_from_the_package_itself() -> None:
+    """The very objects, under public names."""
+    assert (handrail.register_lambda, handrail.HttpRequest) == (register_lambda, ports.HttpRequest)
+    assert {"register_lambda", "HttpRequest"} <= set(handrail.__all__)

@@ -325,3 +325,28 @@ def test_the_examples_of_a_rule_are_checked_as_the_rule_is(given: Rule, wrong: s
         with pytest.raises(SettingsFault, match=wrong) as caught:
             check_examples(given)
         assert str(caught.value).startswith("handrail.toml:11: rule rules.1")
+
+
+# ── undo ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_persons_undo_is_restricted_only_by_rules_that_name_its_tool() -> None:
+    """A deny is silent and an ask is answered by who undoes; protection holds, and other tools gain nothing."""
+    undo = replace(HIGH, name="undo_changes", internal=True)
+    back, env = delete("a", how=How.UNDO), write(".env", How.UNDO, FILE)
+    deny, ask = rule(DENY, "fs.delete"), rule(ASK, "fs.*", "**")
+    named = rule(DENY, "fs.delete", tool="undo_changes")
+    judged = [
+        decide((touch,), world(tool, *rules)).decision
+        for tool, touch, rules in (
+            (undo, back, (deny,)),
+            (undo, back, (ask,)),
+            (undo, back, (named,)),
+            (undo, env, (deny,)),
+            (undo, env, (ask,)),
+            (HIGH, back, (deny,)),
+            (HIGH, back, (ask,)),
+            (undo, delete("a"), (deny,)),
+        )
+    ]
+    assert judged == [ALLOW, ALLOW, DENY, DENY, ALLOW, DENY, ASK, DENY]

@@ -41,11 +41,11 @@ CASES: dict[str, tuple[list[dict[str, Any]], RunState]] = {
     ),
     "a call that ended keeps its key for good": (
         [STARTED, ENDED],
-        RunState(keys={"k": KeyRecord("c1", "d", done=True)}, usage=used(calls=1, wall_ms=2.5), call_ids={"c1"}),
+        RunState(keys={"k": KeyRecord("c1", "d", done=True)}, usage=used(calls=1), call_ids={"c1"}),
     ),
     "a call that failed after it started keeps its key too": (
         [STARTED, event("tool.failed", status="failed", code="TIMEOUT", effect="unknown", duration_ms=1)],
-        RunState(keys={"k": KeyRecord("c1", "d", done=True)}, usage=used(calls=1, wall_ms=1), call_ids={"c1"}),
+        RunState(keys={"k": KeyRecord("c1", "d", done=True)}, usage=used(calls=1), call_ids={"c1"}),
     ),
     "a call that never started occupies no key": ([REFUSED], RunState(usage=used(calls=1))),
     "a call that was told it could not start gives its key back": (
@@ -54,7 +54,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], RunState]] = {
     ),
     "a refused call leaves the key of another alone": (
         [STARTED, ENDED, {**REFUSED, "call_id": "c2"}],
-        RunState(keys={"k": KeyRecord("c1", "d", done=True)}, usage=used(calls=2, wall_ms=2.5), call_ids={"c1"}),
+        RunState(keys={"k": KeyRecord("c1", "d", done=True)}, usage=used(calls=2), call_ids={"c1"}),
     ),
     "a call refused before it was admitted uses up nothing": (
         [event("tool.failed", code="INVALID_ARGS", started=False, given_id=True)],

@@ -225,6 +225,22 @@ async def test_what_takes_too_long_to_count_is_said_not_to_be_counted(tmp_path: 
     assert "[Files hidden by ignore rules were not counted. All: find_files {" in answer.content
 
 
+@pytest.mark.parametrize("args", [{}, {"limit": 25}, {"sort": "size"}])
+async def test_what_ignore_rules_hide_is_mentioned_however_much_is_found(tmp_path: Path, args: dict[str, Any]) -> None:
+    """On the first page and on the last, with the call that shows all; not where nothing is left out."""
+    fill(tmp_path, {".gitignore": "x*.py\n", **{f"{letter}{n}.py": "" for letter in "ax" for n in range(30)}})
+    note = "[Files hidden by ignore rules were not counted. All: find_files {"
+    async with Searching(tmp_path, count_seconds=60.0) as search:
+        answer = await search.call(find_files, pattern="*.py", **args)
+        everything = await search.call(find_files, pattern="*.py", respect_ignore=False, **args)
+        assert (answer.content.count(note), note in everything.content) == (1, False)
+        shown = json.loads(answer.content[answer.content.index(note) + len(note) - 1 :].splitlines()[0][:-1])
+        assert shown == {"pattern": "*.py", **args, "respect_ignore": False}
+        if cursor := answer.data.next_cursor:
+            pages = [await search.call(find_files, pattern="*.py", limit=size, cursor=cursor) for size in (2, 25)]
+            assert [note in page.content for page in pages] == [False, True]
+
+
 def test_ordering_by_size_looks_at_no_link(tmp_path: Path) -> None:
     """A link put where a file was listed is left out; the size of what it points to is not told by the order."""
     fill(tmp_path, {"out": "x" * 100, "ws/a": "x", "ws/b": "xx"})

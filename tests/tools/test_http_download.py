@@ -128,3 +128,35 @@ async def test_a_download_over_the_limit_leaves_nothing(server: Server, opens: O
         outcome = await runtime.call("http_download", {"url": server.url("/f"), "path": "b"})
     assert code(outcome) == "HTTP_TOO_LARGE"
     assert list(work.iterdir()) == []
+
+
+async def test_a_download_over_the_limit_says_which_bound_to_raise(server: Server, opens: Opens) -> None:
+    """The call's argument and the setting; not the tool that was just called."""
+    async with opened(opens, server, http={"max_download_bytes": 200_000}) as runtime:
+        outcome = await runtime.call("http_download", {"url": server.url("/f"), "path": "b", "max_bytes": 1000})
+        fetched = await runtime.call("http_fetch", {"url": server.url("/f"), "max_bytes": 1000})
+    assert outcome.error is not None
+    assert outcome.error.details["mend"] == (
+        "a larger `max_bytes` takes it, up to `http.max_download_bytes` of the settings"
+    )
+    assert fetched.error is not None
+    assert fetched.error.details["mend"] == "http_download takes larger files"
+
+
+async def test_a_raised_setting_holds_for_a_download_that_names_no_bound(
+    server: Server, opens: Opens, work: Path
+) -> None:
+    """More than a hundred mebibytes, where settings say so."""
+    size = 101 * MIB
+
+    async def large(_: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        for _number in range(101):
+            writer.write(bytes(MIB))
+            await writer.drain()
+
+    server.answers["/large"] = large
+    async with opened(opens, server, http={"max_download_bytes": 102 * MIB}) as runtime:
+        outcome = await runtime.call("http_download", {"url": server.url("/large"), "path": "b"})
+    assert outcome.ok, outcome.content
+    assert (work / "b").stat().st_size == size

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Opens
-from handrail import Runtime
+from handrail import Runtime, __version__
 from handrail.ports import Limits
 from handrail.tools.http._charset import decode, is_binary
 from handrail.tools.http._html import tokens
@@ -291,3 +291,31 @@ def test_the_pages_are_in_one_place(tmp_path: Path) -> None:
     shown = wrapped(text[:end], limits.max_line_chars)
     assert len(shown.encode()) <= limits.max_output_bytes
     assert shown.count("\n") <= limits.max_output_lines
+
+
+@pytest.mark.parametrize("tool", ["http_fetch", "http_json"])
+async def test_settings_say_how_large_a_body_may_be_where_a_call_does_not(
+    tool: str, server: Server, opens: Opens
+) -> None:
+    """Raised, they hold without an argument; lowered, they hold against one."""
+    server.on("/", f'"{"x" * 6_000_000}"')
+    codes = []
+    for most, asked in ((7_000_000, {}), (7_000_000, {"max_bytes": 1000}), (1000, {"max_bytes": 7_000_000})):
+        async with opened(opens, server, http={"max_bytes": most}) as runtime:
+            outcome = await runtime.call(tool, {"url": server.url("/"), **asked})
+            codes.append(outcome.error.code if outcome.error is not None else None)
+    assert codes == [None, "HTTP_TOO_LARGE", "HTTP_TOO_LARGE"]
+
+
+@pytest.mark.parametrize(
+    ("named", "sent"),
+    [("mybot/2.0", "mybot/2.0"), ("mybot", f"mybot/{__version__}"), (None, f"handrail/{__version__}")],
+)
+async def test_a_user_agent_with_a_version_is_sent_as_it_is(
+    named: str | None, sent: str, server: Server, opens: Opens
+) -> None:
+    """One without a slash gets ours."""
+    server.on("/", "x")
+    async with opened(opens, server, http={} if named is None else {"user_agent": named}) as runtime:
+        await runtime.call("http_fetch", {"url": server.url("/")})
+    assert server.asked[0].headers["user-agent"] == sent

@@ -119,3 +119,38 @@ async def test_a_bad_byte_far_into_a_large_file_is_located(tmp_path: Path) -> No
         desk.put("f", b"good\n" * 1000 + b"\xff\n")
         problem = await desk.problem(read_file, path="f")
         assert (problem.code, problem.details["byte_offset"]) == (Code.BAD_ENCODING, 5000)
+
+
+async def test_a_raised_setting_holds_for_a_call_that_names_no_bound(tmp_path: Path) -> None:
+    """Settings say how large a file may be; a call may ask for less, never for more."""
+    text = "x" * 99 + "\n"
+    large = text * 60_000
+    async with desk_at(tmp_path, Limits(max_read_bytes=7 << 20)) as desk:
+        desk.put("f", large)
+        assert (await desk.call(read_file, path="f", whole=True)).data.text == large
+        problem = await desk.problem(read_file, path="f", whole=True, max_bytes=1000)
+        assert (problem.code, problem.details["max_bytes"]) == (Code.FILE_TOO_LARGE, 1000)
+    async with desk_at(tmp_path, Limits(max_read_bytes=5 << 20)) as desk:
+        problem = await desk.problem(read_file, path="f", whole=True, max_bytes=7 << 20)
+        assert (problem.code, problem.details["max_bytes"]) == (Code.FILE_TOO_LARGE, 5 << 20)
+
+
+@pytest.mark.parametrize("most_shown", [51200, 64 << 20])
+@pytest.mark.parametrize(
+    ("text", "fits"), [("plain text\n" * 690_000, True), ("plain text\n" * 850_000, False), ('"' * 4_500_000, False)]
+)
+async def test_what_one_answer_cannot_hold_is_not_given_as_whole(
+    tmp_path: Path, text: str, fits: bool, most_shown: int
+) -> None:
+    """All of it, or FILE_TOO_LARGE with the call that reads it in parts; what JSON adds counts."""
+    limits = Limits(max_output_lines=10_000_000, max_output_bytes=most_shown, max_read_bytes=16 << 20)
+    async with desk_at(tmp_path, limits) as desk:
+        desk.put("f", text)
+        if fits:
+            answer = await desk.call(read_file, path="f", whole=True)
+            assert (answer.data.text == text, answer.data.complete) == (True, True)
+            return
+        problem = await desk.problem(read_file, path="f", whole=True, max_bytes=16 << 20)
+    assert (problem.code, problem.next_call) == (Code.FILE_TOO_LARGE, {"tool": "read_file", "args": {"path": "f"}})
+    assert problem.details == {"bytes": len(text), "max_bytes": 8 << 20}
+    assert "leave `whole` out" in problem.message

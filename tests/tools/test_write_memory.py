@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from pathlib import Path
@@ -55,6 +56,26 @@ async def test_a_candidate_needs_no_second_question(opens: Any) -> None:
     assert refused.error is not None
     assert refused.error.code == "APPROVAL_DENIED"
     assert [request.tool for request in asking.asked] == ["write_memory"]
+
+
+async def test_two_runs_at_once_lose_none_of_each_others_notes(opens: Any, work: Path) -> None:
+    """Both write into the same file, and either recalls what the other wrote."""
+
+    async def write(runtime: Any, name: str) -> list[bool]:
+        return [(await runtime.call("write_memory", {"content": f"{name} {n}"})).ok for n in range(20)]
+
+    async with (
+        opens(enable=("memory",), config=EXTERNAL) as one,
+        opens(enable=("memory",), config=EXTERNAL) as two,
+    ):
+        told: Any = await asyncio.gather(write(one, "ant"), write(two, "bee"))
+        asked = [(one, "bee"), (two, "ant")]
+        recalled = [await runtime.call("recall_memory", {"query": name}) for runtime, name in asked]
+        assert one.run_id != two.run_id
+    assert list(told) == [[True] * 20] * 2
+    assert [outcome.data["notes"] != [] for outcome in recalled] == [True, True]
+    wanted = [("workspace", "", f"{name} {n}") for name in ("ant", "bee") for n in range(20)]
+    assert sorted(await stored(work)) == sorted(wanted)
 
 
 async def test_external_writing_asks_unless_a_rule_allows_it(opens: Any, work: Path) -> None:

@@ -28,6 +28,7 @@ class Terminal:
         self._owned = owned
         self._typed = b""
         self._found: _Mode | None = None
+        self.interrupted = False  # the input was ended by Ctrl-C
 
     def __enter__(self) -> Terminal:
         with suppress(termios.error):  # no terminal, or one that hung up: reading will tell
@@ -79,7 +80,8 @@ class Terminal:
                 return None
             self._typed += more
         line, self._typed = ended
-        return None if _CTRL_C in line else line.decode(self._encoding, "replace").strip()
+        self.interrupted = _CTRL_C in line
+        return None if self.interrupted else line.decode(self._encoding, "replace").strip()
 
     async def _read(self) -> bytes:
         loop = asyncio.get_running_loop()

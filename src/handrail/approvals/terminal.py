@@ -1,14 +1,15 @@
 """Asking the person at the terminal: the whole request, then one question that only a whole line answers.
 
-Silence is a refusal: end of input, Ctrl-C, hang-up, a crash or cancelling while the question stands deny the request.
-Only for somebody who watches the requests of others it is none: what is not answered stays pending.
+Leaving is no answer: after the end of the input, a hang-up or Ctrl-C the request stays pending, and Ctrl-C interrupts
+the program as it does anywhere else. A crash or cancelling while the question stands denies the request; only for
+somebody who watches the requests of others that is no answer, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -34,10 +35,18 @@ NO = Choice("no", "no")
 ADVICE = Choice("advice", "no, and tell the model what to do instead")
 LATER = Choice("later", "skip it: it stays pending, for another time or another person")
 CHOICES = (ONCE, RUN, SESSION, NO, ADVICE)
+_MOST_ECHOED = 60  # characters of an answer that was not understood
 
 
 class Ended(Exception):
     """The person ended the input instead of answering."""
+
+
+def interrupt() -> None:
+    """Do what Ctrl-C does while no question stands."""
+    import signal
+
+    signal.raise_signal(signal.SIGINT)
 
 
 class TerminalApprover:
@@ -51,9 +60,12 @@ class TerminalApprover:
         stream_out: TextIO | None = None,
         *,
         watching: bool = False,
+        interrupt: Callable[[], None] = interrupt,
     ) -> None:
         """Take where to ask; `watching` is for the requests of other processes, which may be left as they are."""
         self.ended = False  # somebody who watched has ended that
+        self.last_call = False  # the run ends with the call that is asked for: nothing holds for the rest of it
+        self._interrupt = interrupt
         self._watching = watching
         self._ledger = ledger
         self._clock = clock
@@ -85,21 +97,26 @@ class TerminalApprover:
                 if self._watching:
                     reply = Reply("pending", Scope.NONE)
                 try:
-                    reply = await self._conversed(terminal, request, reply)
+                    reply = await self._conversed(terminal, request)
                 finally:
                     self._settle(terminal, request, reply)
+            if terminal.interrupted and reply.state == "pending" and not self._watching:
+                self._interrupt()
         return reply.state != "pending"
 
-    async def _conversed(self, terminal: Terminal, request: Request, unanswered: Reply) -> Reply:
-        choices = (*CHOICES, LATER) if self._watching else CHOICES
+    async def _conversed(self, terminal: Terminal, request: Request) -> Reply:
+        choices = [choice for choice in CHOICES if choice is not RUN or not self.last_call]
+        choices += [LATER] if self._watching else []
         try:
             return await converse(terminal, request, self._clock.now(), choices)
         except Ended:
             self.ended = True
-            return unanswered if self._watching else Reply("denied", Scope.NONE, _by())
-        except OSError:  # the terminal is gone: nobody saw the question
+            if not self._watching:
+                terminal.say(f"\nNot answered: {request.id} stays pending.\n")
+            return Reply("pending", Scope.NONE)
+        except OSError:  # the terminal is gone
             self.ended = True
-            return unanswered
+            return Reply("pending", Scope.NONE)
 
     def _settle(self, terminal: Terminal, request: Request, reply: Reply) -> None:
         if reply.state == "pending":
@@ -124,7 +141,7 @@ async def converse(terminal: Terminal, request: Request, now: float, choices: Se
     await terminal.write(_render(terminal, _question(request, offered, width)))
     while True:
         await terminal.write(f"Answer ({', '.join(offered)}): ")
-        choice = _chosen(await _line(terminal), offered)
+        choice = _chosen(line := await _line(terminal), offered)
         if choice is LATER:
             return Reply("pending", Scope.NONE)
         if choice is ADVICE:
@@ -132,6 +149,7 @@ async def converse(terminal: Terminal, request: Request, now: float, choices: Se
             return Reply("denied", Scope.NONE, by, await terminal.line() or "")
         if choice is not None:
             return Reply("granted", choice.scope, by) if choice.scope else refusal
+        await terminal.write(_not_understood(line, list(offered)))
 
 
 async def _show_pages(terminal: Terminal, shown: list[show.Line], rows: int) -> bool:
@@ -142,7 +160,7 @@ async def _show_pages(terminal: Terminal, shown: list[show.Line], rows: int) -> 
         left = len(shown) - start - page
         if left <= 0:
             break
-        await terminal.write(f"-- {left} more lines; Enter: go on, e: all the rest, n: no -- ")
+        await terminal.write(f"-- {left} more line{'' if left == 1 else 's'}; Enter: go on, e: all the rest, n: no -- ")
         line = await _line(terminal)
         if line.lower() in ("n", "no"):
             return False
@@ -170,7 +188,14 @@ def _question(request: Request, offered: Mapping[str, Choice], width: int) -> li
 
 def _chosen(line: str, offered: Mapping[str, Choice]) -> Choice | None:
     typed = line.lower()
+    if typed in ("y", "yes"):
+        return ONCE
     return next((choice for choice in offered.values() if typed in (choice.word, choice.word[0])), None)
+
+
+def _not_understood(line: str, words: Sequence[str]) -> str:
+    said = f"not understood: {show.visible(line[:_MOST_ECHOED])}; " if line else ""
+    return f"{said}answer {', '.join(words[:-1])} or {words[-1]}\n"
 
 
 def _render(terminal: Terminal, shown: list[show.Line]) -> str:

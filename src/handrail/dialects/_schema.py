@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from handrail import strict_json
-from handrail.arguments import short
+from handrail.arguments import Unreadable, short
 from handrail.errors import Code, Problem
 from handrail.spelling import nearest
 from handrail.words import Json
@@ -29,6 +29,9 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 def check(schema: Schema, args: Any, *, repair: bool) -> tuple[dict[str, Json], tuple[str, ...]]:
     """Give arguments that fit, small slips mended where that is wanted; INVALID_ARGS says what does not fit."""
+    if isinstance(args, Unreadable):
+        errors = [{"field": "arguments", "expected": "a JSON object", "got": short(args["arguments"])}]
+        raise Problem(Code.INVALID_ARGS, f"The arguments are no JSON object: {args.reason}.", errors=errors)
     if not isinstance(args, dict):
         raise _refused([("arguments", "expected an object", short(args))])
     given, warnings = _mended(schema, args) if repair else (dict(args), ())

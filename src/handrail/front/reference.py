@@ -96,6 +96,9 @@ def settings() -> Iterator[str]:
     yield "`handrail.toml` in the project, `config.toml` in the user's configuration folder, `--config`, the\n"
     yield "environment (`HANDRAIL_SECTION__KEY`) and flags; later beats earlier. The last column says what a\n"
     yield "project's file may do to a value before a person has trusted it (`handrail config trust`).\n\n"
+    yield "A variable holds a value as TOML would; text may stand bare. Lists are written as in JSON:\n"
+    yield """`HANDRAIL_TOOLS__ENABLE='["fs", "exec"]'`, `HANDRAIL_LIMITS__BULK_FILES=50`,\n"""
+    yield "`HANDRAIL_MODE=headless`.\n\n"
     yield "| setting | type | default | meaning | untrusted |\n|---|---|---|---|---|\n"
     for key in keys():
         default = "" if key.default is None else f"`{_json(key.default)}`"
@@ -119,7 +122,9 @@ def verbs() -> Iterator[str]:
     from handrail.front.cli.root import VERBS, handrail
 
     yield "# Command line\n\nData on stdout, the rest on stderr. Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
-    yield "3 denied, 4 approval pending, 124 timed out, 130 interrupted.\n"
+    yield "3 denied, 4 approval pending, 124 timed out, 130 interrupted. A call whose arguments do not fit its tool\n"
+    yield "(`INVALID_ARGS`) was made and failed: 1. Words that are no call (an unknown option, a pair without `=`,\n"
+    yield "`--args` that is no JSON object) are wrong usage: 2; so is `policy explain` of arguments that do not fit.\n"
     root = click.Context(handrail, info_name="handrail")
     for name in VERBS:
         found = handrail.get_command(root, name)

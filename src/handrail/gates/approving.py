@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from handrail.arguments import short
 from handrail.errors import Code, Problem
 from handrail.gates import asking
 from handrail.gates.step import Step, arm, denial, pause
@@ -79,12 +80,14 @@ class Approving:
         else:
             self._spend(step, grant)
 
-    async def review(self, step: Step, touches: Sequence[Touch], diff: str, bound_to: Any) -> tuple[Touch, ...]:
+    async def review(
+        self, step: Step, touches: Sequence[Touch], diff: str, bound_to: Any, ending: Mapping[str, Sequence[str]]
+    ) -> tuple[Touch, ...]:
         """Judge what programs of a call changed before it is kept; asked for with its diff, and spent at once."""
         placed = tuple(replace(touch, place=self._parts.files.resolve(touch.target, follow=False)) for touch in touches)
         after = copy(step)
         after.touches, after.verdict = placed, decide(placed, self._world(step, ()))
-        after.grant, after.diff = None, diff
+        after.grant, after.diff, after.ending = None, diff, ending
         assert after.verdict is not None and after.tool is not None
         if after.verdict.decision is Decision.DENY:
             raise denial(after)
@@ -154,7 +157,7 @@ class Approving:
         try:
             record = ledger.find(approval)
         except KeyError:
-            return f"There is no approval {approval}; `handrail approvals list --all` shows them."
+            return f"There is no approval {short(approval)}; `handrail approvals list --all` shows them."
         if record.state == "pending":
             return f"Approval {approval} is not granted yet: `handrail approvals grant {approval}`."
         from handrail.gates import misfits
@@ -223,14 +226,15 @@ class Approving:
         tool, verdict, parts = step.tool, step.verdict, self._parts
         assert tool is not None and verdict is not None
         now = parts.clock.now()
+        ending = {kind: list(told) for kind, told in (step.ending or {}).items()}
         return Request(
             id="",
             tool=tool.name,
             version=tool.version,
             risk=tool.risk,
-            reason=verdict.deciding.why,
+            reason=asking.reason(verdict.deciding.why, ending),
             params=parts.finisher.hidden(orjson.loads(step.args_json)),
-            impact=asking.impact(step.touches),
+            impact=asking.impact(step.touches) | parts.finisher.hidden(ending),
             digest=step.digest,
             policy_digest=parts.policy_digest,
             created=now,

@@ -58,9 +58,14 @@ def impact(touches: Sequence[Touch]) -> dict[str, list[str]]:
     told: dict[str, list[str]] = {}
     for touch in touches:
         told.setdefault(_IMPACT[touch.kind], []).append(f"{touch.shown}{' and all below' if touch.deep else ''}")
-    return told
+    return {kind: list(dict.fromkeys(shown)) for kind, shown in told.items()}
+
+
+def reason(why: str, ending: Mapping[str, Sequence[str]]) -> str:
+    """Why a person is asked; of what a program did also that it failed."""
+    return "; the command failed: ".join((why, *ending.get("failed", ())))
 
 
 def targets(touches: Sequence[Touch]) -> tuple[tuple[str, str], ...]:
     """The (kind, target) pairs that a wider grant would cover; wildcards in real names are made literal."""
-    return tuple((touch.kind.value, literal(touch.shown)) for touch in touches)
+    return tuple(dict.fromkeys((touch.kind.value, literal(touch.shown)) for touch in touches))

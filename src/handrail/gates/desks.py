@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from handrail.kernel import Parts
 
 _FILES = "Workspace"
-Reviewing = Callable[[Step, Sequence[Touch], str, Any], Awaitable[Sequence[Touch]]]
+Reviewing = Callable[[Step, Sequence[Touch], str, Any, Mapping[str, Sequence[str]]], Awaitable[Sequence[Touch]]]
 
 
 @noun

@@ -10,13 +10,14 @@ from typing import Any
 
 import orjson
 
+from handrail.catalog import Tool
 from handrail.errors import FACTS, Code, Problem
 from handrail.gates import record
 from handrail.gates.step import PLAIN, Answered, Judged, Step
 from handrail.output.bound import Bounds, bound
 from handrail.output.redact import MARK, Redactor, secret_name
 from handrail.ports import Spill
-from handrail.words import Answer, Change, ErrorInfo, Evidence, Json, Outcome, Ref, Status, Truncation
+from handrail.words import Answer, Change, ErrorInfo, Evidence, Json, Outcome, Ref, Status, TouchKind, Truncation
 
 _POLICY = "policy"
 _NOTHING: Answer[None] = Answer(None)
@@ -77,7 +78,7 @@ class Finisher:
             content = _json(data)
         # A tool that shows part of a whole has hidden what it had to by itself.
         evidence, truncation, refs = answer.evidence, self._aside(answer.truncation), answer.refs
-        warnings = self._texts(step.warnings + answer.warnings)
+        warnings = self._texts(step.warnings + answer.warnings + _lost(tool, files.changes))
         size, redacted = self._scan(summary, content, data, evidence), MARK in content
         if size < 0:
             redacted = True
@@ -237,6 +238,14 @@ class Finisher:
 
 _HOLDERS = (dict, list)
 _NO_HOLDERS = frozenset(_HOLDERS)
+
+
+def _lost(tool: Tool, changes: Sequence[Change]) -> tuple[str, ...]:
+    """Say what cannot be put back; what programs change is never kept."""
+    if not changes or TouchKind.PROC_EXEC in tool.permissions:
+        return ()
+    paths = [change.path for change in changes if not change.kept]
+    return (f"no room to keep what stood in {', '.join(paths[:5])} (undo.max_bytes): no undo",) if paths else ()
 
 
 def _is_small(outcome: Outcome) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from handrail.gates import asking
 from handrail.gates.step import Step
+from handrail.output.patterns import MARK
 from handrail.ports import Recorded, Reply
 from handrail.words import TouchKind
 
@@ -35,6 +38,8 @@ def why(record: Recorded, step: Step, args: Any, policy_digest: str, workspace: 
         return f"Approval {approval} is for other arguments: `handrail approvals show {approval}` shows them."
     if sorted(request.touches) != sorted(asking.targets(step.touches)):
         return f"A path of the call leads elsewhere than when approval {approval} was asked for. Make the call anew."
+    if MARK in orjson.dumps(args, default=str).decode():
+        return f"Approval {approval} is for another call: a value that is hidden, or a file, is not the same."
     return f"{_changed(step)} since approval {approval} was asked for. Look at it, and make the call anew to ask again."
 
 

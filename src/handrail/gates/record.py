@@ -161,10 +161,10 @@ EVERY_EVENT = ("seq", "ts", "run_id", "kind", "call_id", "prev")
 EVENTS = {
     "run.started": EventKind(
         "a run is opened, for the first time or again",
-        ("workspace", "caller", "user", "pid", "settings_digest", "policy_digest", "files", "warnings", "parent_run",
-         "reopened"),
+        ("trace_id", "workspace", "caller", "user", "pid", "settings_digest", "policy_digest", "files", "warnings",
+         "parent_run", "reopened"),
     ),
-    "run.finished": EventKind("a run is closed", ("usage",)),
+    "run.finished": EventKind("a run is closed", ("trace_id", "usage")),
     "tool.started": EventKind(
         "after the last decision; durable before the effect of a call that changes anything",
         ("trace_id", "tool", "version", "risk", "args", "caller", "touches", "verdict", "policy_digest", "sandbox",
@@ -188,6 +188,10 @@ EVENTS = {
         "a person said no, or the request expired", ("trace_id", "request", "state", "by", "advice")
     ),
     "display": EventKind("a tool shows something to the person", ("content", "level", "title", "thought", "evidence")),
+    "limit.hit": EventKind(
+        "a budget, rate, breaker or the guard against repeats refuses a call",
+        ("trace_id", "tool", "code", "budget", "bound", "used", "host", "retry_after_seconds"),
+    ),
     "net.connected": EventKind(
         "a program's connection through the runtime's own proxy has ended, or was refused",
         ("host", "method", "address", "bytes_sent", "bytes_received", "problem"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator, Mapping
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -88,6 +88,7 @@ class Step:
     effects: Grant | None = None  # the approval of effects that this call had before, which covers running it again
     reviews: str = ""  # digest of the call whose effects are asked for
     diff: str | None = None  # what a person is shown of changes that were found by running
+    ending: Mapping[str, Sequence[str]] | None = None  # how the program that made them ended, and its last words
     # how it goes
     waited: bool = False
     held: frozenset[str] = frozenset()

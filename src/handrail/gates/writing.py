@@ -10,13 +10,15 @@ import orjson
 from handrail.errors import Code, Problem
 from handrail.gates import asking, record
 from handrail.gates.step import Judged, Step
-from handrail.words import Json, Outcome
+from handrail.words import ErrorInfo, Json, Outcome
 
 if TYPE_CHECKING:
     from handrail.kernel import Parts
 
 # What says that a tool itself does not work; a path that is not there or a text that does not match says nothing of it.
 BROKEN = frozenset({Code.TIMEOUT, Code.IO_ERROR, Code.UPSTREAM_ERROR, Code.INTERNAL, Code.INVALID_RESULT})
+LIMITED = frozenset({Code.BUDGET_EXHAUSTED, Code.RATE_LIMITED, Code.CIRCUIT_OPEN})
+_LIMIT = ("budget", "bound", "used", "host", "retry_after_seconds")
 
 
 class Writer:
@@ -53,8 +55,16 @@ class Writer:
             self._limits.released(step.name)
         if key is not None and step.started:
             self._parts.keys.store(key, step.id, outcome)
+        if outcome.error is not None and outcome.error.code in LIMITED:
+            self._journal.append("limit.hit", step.id, self._hit(step, outcome, outcome.error))
         self._journal.append(kind, step.id, fields)
         self._journal.flush()
+
+    def _hit(self, step: Step, outcome: Outcome, error: ErrorInfo) -> dict[str, Json]:
+        """The fields of `limit.hit`: which one, and how far it went."""
+        known = {name: error.details[name] for name in _LIMIT if name in error.details}
+        trace_id = step.call.trace_id or self._parts.trace_id
+        return {"trace_id": trace_id, "tool": outcome.tool, "code": str(error.code), **known}
 
     def _ended(self, step: Step, outcome: Outcome, effect: str) -> Any:
         """The fields of `tool.completed` or `tool.failed`."""
@@ -131,7 +141,6 @@ class Writer:
         """Count what the call used, for budgets, breaker and repeats."""
         limits, files, error, changes = self._limits, step.files, outcome.error, outcome.changes
         used = limits.usage.used
-        used["wall_ms"] += outcome.duration_ms
         if files is not None:
             used["bytes_read"] += files.bytes_read
             if files.bytes_written:

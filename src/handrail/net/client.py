@@ -38,6 +38,8 @@ EXCERPT = 64 * 1024  # of a body that is not handed on
 PACKING = 64 * 1024  # what packing may add to a body that cannot be made smaller
 KEPT_BYTES = 32 * 1024 * 1024
 FIRST_WAIT = 0.1
+_MEND_WHOLE = "http_download takes larger files"
+_MEND_DOWNLOAD = "a larger `max_bytes` takes it, up to `http.max_download_bytes` of the settings"
 
 Take = Callable[[bytes], Awaitable[None]]
 Told = Callable[[str, int, int], None]  # call, bytes so far, bytes in all (0: not known)
@@ -313,17 +315,17 @@ class BoundNet:
         length = None if answer.content_length is None else trip.taken + answer.content_length
         unpacked = unpacking(answer.headers.get("Content-Encoding", ""))
         if length is not None and length > most:
-            raise _over(trip.url, most, length)
+            raise _over(trip, length)
         progress = None if trip.whole else self._network.progress
         came = 0
         async for data in answer.content.iter_any():
             came += len(data)
             if came > most + most // 64 + PACKING:  # packed, and yet more than what it holds
-                raise _over(trip.url, most, None)
+                raise _over(trip, None)
             for piece in unpacked.pieces(data):
                 trip.taken += len(piece)
                 if trip.taken > most:
-                    raise _over(trip.url, most, None)
+                    raise _over(trip, None)
                 await trip.take(piece)
             if progress is not None:
                 progress(self._work.call_id, trip.taken, length or 0)
@@ -372,10 +374,11 @@ async def _excerpt(answer: ClientResponse) -> bytes:
     return found
 
 
-def _over(url: Url, most: int, length: int | None) -> Problem:
+def _over(trip: Trip, length: int | None) -> Problem:
+    url, most = trip.url, trip.max_bytes
     known = {} if length is None else {"bytes": length}
     problem = too_large(f"{url.shown} gives {length or 'more than'} bytes, and {most} may be taken", **known)
-    problem.details |= {"max_bytes": most, "host": url.host, "mend": "http_download takes larger files"}
+    problem.details |= {"max_bytes": most, "host": url.host, "mend": _MEND_WHOLE if trip.whole else _MEND_DOWNLOAD}
     return problem
 
 

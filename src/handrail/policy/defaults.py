@@ -53,7 +53,8 @@ def finding(touch: Touch, world: World, *, bulk: bool) -> Finding:
         return _says("low-risk", ALLOW, "a low-risk tool")
     if touch.kind is USE and world.tool.name in OWN_JOBS:
         return _says("own-jobs", ALLOW, "reading or ending what this run started")
-    return _says("asks", ASK, f"{touch.kind} asks unless a rule allows it")
+    what = f"sending to {touch.shown}" if touch.kind is REACH else touch.kind.value
+    return _says("asks", ASK, f"{what} asks unless a rule allows it")
 
 
 def exclusions(touch: Touch, world: World) -> Iterator[Exclusion]:

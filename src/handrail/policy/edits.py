@@ -79,8 +79,8 @@ def _hosts(case: Case, against: Sequence[Finding]) -> Iterator[Edit]:
     if more:
         hosts = tuple(dict.fromkeys([*world.allowed_hosts, *more]))
         text = f"allow to reach {', '.join(dict.fromkeys(more))}"
-        toml = f"http.allowed_hosts = {_list(hosts)}"
-        yield Edit(text, "http.allowed_hosts", toml, lambda case: _world(case, allowed_hosts=hosts))
+        toml = f"{world.hosts_setting} = {_list(hosts)}"
+        yield Edit(text, world.hosts_setting, toml, lambda case: _world(case, allowed_hosts=hosts))
 
 
 def _roots(case: Case, against: Sequence[Finding]) -> Iterator[Edit]:

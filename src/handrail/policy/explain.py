@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from handrail.policy import decide
@@ -21,7 +21,13 @@ class Suggestion:
     setting: str
     toml: str
     flips_to: Decision
-    apply: Callable[[Case], Case]  # gives the call's touches and its world after the change
+    edits: tuple[Edit, ...]
+
+    def apply(self, case: Case) -> Case:
+        """Give the call's touches and its world after the change."""
+        for edit in self.edits:
+            case = edit.apply(case)
+        return case
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ def smallest_change(touches: Sequence[Touch], world: World, verdict: Verdict) ->
     if verdict.decision is Decision.ALLOW or not touches:
         return None
     found = _search(_Try((), (tuple(touches), world), verdict))
-    return _suggestion(found) if found is not None else None
+    return suggestion(found.edits, found.verdict.decision) if found is not None else None
 
 
 def _search(start: _Try) -> _Try | None:
@@ -78,29 +84,30 @@ def _straight_on(here: _Try) -> _Try | None:
     return None
 
 
-def _suggestion(found: _Try) -> Suggestion:
-    chosen = found.edits
-
-    def apply(case: Case) -> Case:
-        for edit in chosen:
-            case = edit.apply(case)
-        return case
-
+def suggestion(chosen: Sequence[Edit], flips_to: Decision) -> Suggestion:
+    """Put single changes together to one that is told as a whole."""
     return Suggestion(
         text="; ".join(edit.text for edit in chosen),
         setting=", ".join(dict.fromkeys(edit.setting for edit in chosen)),
         toml=_joined([edit.toml for edit in chosen]),
-        flips_to=found.verdict.decision,
-        apply=apply,
+        flips_to=flips_to,
+        edits=tuple(chosen),
     )
 
 
 def _joined(texts: Sequence[str]) -> str:
-    """Put changes together: a later value of a key holds, and tables come last, or what follows would be theirs."""
-    tables = [text for text in texts if text.startswith("[[")]
-    lines = [line for text in texts if text not in tables for line in text.splitlines()]
-    keys = {line.partition(" = ")[0]: line for line in lines}
-    return "\n".join([*keys.values(), *tables])
+    """Put changes together as tables, which may stand below any other; a later value of a key holds."""
+    rules = [text for text in texts if text.startswith("[[")]
+    lines = [line for text in texts if text not in rules for line in text.splitlines()]
+    comments = [line for line in lines if line.startswith("#")]
+    sections: dict[str, dict[str, str]] = {}
+    for line in lines:
+        if line not in comments:
+            name, _, value = line.partition(" = ")
+            section, _, key = name.partition(".")
+            sections.setdefault(section, {})[key] = f"{key} = {value}"
+    tables = ["\n".join([f"[{section}]", *keys.values()]) for section, keys in sections.items()]
+    return "\n".join([*dict.fromkeys(comments), *tables, *rules])
 
 
 def _lifted_by_nothing(finding: Finding) -> bool:
@@ -110,8 +117,17 @@ def _lifted_by_nothing(finding: Finding) -> bool:
 # ── telling it ───────────────────────────────────────────────────────────────────────────────
 
 
-def explain_lines(tool: str, touches: Sequence[Touch], verdict: Verdict, suggestion: Suggestion | None) -> list[str]:
-    """Tell a verdict to a person: touches, findings with rule and place, the decision, the smallest change."""
+def explain_lines(
+    tool: str,
+    touches: Sequence[Touch],
+    verdict: Verdict,
+    change: Suggestion | None,
+    shown: Sequence[str] | None = None,
+) -> list[str]:
+    """Tell a verdict to a person: touches, findings with rule and place, the decision, the smallest change.
+
+    `shown` are the lines of the change's TOML as they fit into the files there are; without it, as they stand.
+    """
     lines = [f"{tool}: {verdict.decision.word}", ""]
     for index, touch in enumerate(touches):
         lines.append(f"  {touch.kind} {_target(touch)}")
@@ -125,7 +141,7 @@ def explain_lines(tool: str, touches: Sequence[Touch], verdict: Verdict, suggest
     if verdict.decision is Decision.ASK:
         lines += ["", f"  a person can approve it for at most: this {verdict.scope.word}"]
     if verdict.decision is not Decision.ALLOW:
-        lines += ["", *_change(verdict, suggestion)]
+        lines += ["", *_change(verdict, change, shown)]
     return lines
 
 
@@ -148,10 +164,10 @@ def _left_out(verdict: Verdict) -> str:
     return ", ".join([*shown, *([f"{fixed} names of keys and own files"] if fixed else [])])
 
 
-def _change(verdict: Verdict, suggestion: Suggestion | None) -> list[str]:
-    if suggestion is None:
+def _change(verdict: Verdict, change: Suggestion | None, shown: Sequence[str] | None) -> list[str]:
+    if change is None:
         fixed = any(_lifted_by_nothing(item) for item in verdict.findings)
         return ["  no setting lifts this" if fixed else "  no change of settings that is known here would alter this"]
-    told = {Decision.ALLOW: "allowed", Decision.ASK: "asked for"}[suggestion.flips_to]
-    lines = [f"  to have it {told}: {suggestion.text}"]
-    return [*lines, *(f"      {line}" for line in suggestion.toml.splitlines())]
+    told = {Decision.ALLOW: "allowed", Decision.ASK: "asked for"}[change.flips_to]
+    lines = change.toml.splitlines() if shown is None else shown
+    return [f"  to have it {told}: {change.text}", *(f"      {line}" for line in lines)]

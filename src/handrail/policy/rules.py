@@ -15,7 +15,7 @@ from handrail.policy.patterns import (
     takes_all_below,
     words_match,
 )
-from handrail.policy.world import ALLOW, DELETE, MOVE, REACH, READ, RUN, WRITE, World
+from handrail.policy.world import ALLOW, ASK, DELETE, DENY, MOVE, REACH, READ, RUN, UNDO, WRITE, World
 from handrail.words import Decision, Exclusion, Finding, Touch, TouchKind, noun
 
 FILE_KINDS = (READ, WRITE, DELETE)
@@ -58,16 +58,18 @@ def findings(touch: Touch, world: World) -> Iterator[tuple[Finding, bool]]:
         if not applies(rule, touch, world):
             continue
         if reaches(rule, touch):
-            yield _finding(rule, touch), not rule.narrows
+            yield _finding(rule, touch, world), not rule.narrows
         elif touch.deep and touch.kind is not READ and (met := _met_below(rule, touch)):
             # What must not happen to something below a folder must not happen to the folder.
-            yield _finding(rule, touch, met), False
+            yield _finding(rule, touch, world, met), False
 
 
-def _finding(rule: Rule, touch: Touch, met: str = "") -> Finding:
-    why = rule.why or f"the rule at {rule.where or rule.id} says {rule.effect.word}"
+def _finding(rule: Rule, touch: Touch, world: World, met: str = "") -> Finding:
+    effect, why = rule.effect, rule.why or f"the rule at {rule.where or rule.id} says {rule.effect.word}"
+    if effect is ASK and touch.how is UNDO and _spares_undo(rule, world):
+        effect, why = ALLOW, f"{why}; who undoes need not be asked"
     code = _CODES.get(touch.kind, "POLICY_DENIED")
-    return Finding("rules", rule.id, rule.effect, f"{why} ({met})" if met else why, rule.where, code=code)
+    return Finding("rules", rule.id, effect, f"{why} ({met})" if met else why, rule.where, code=code)
 
 
 def exclusions(touch: Touch, world: World) -> Iterator[Exclusion]:
@@ -98,7 +100,13 @@ def applies(rule: Rule, touch: Touch, world: World) -> bool:
         and (rule.tool is None or rule.tool == world.tool.name)
         and (rule.skill is None or rule.skill == world.skill_name)
         and (rule.caller is None or rule.caller == world.caller)
+        and not (rule.effect is DENY and touch.how is UNDO and _spares_undo(rule, world))
     )
+
+
+def _spares_undo(rule: Rule, world: World) -> bool:
+    """A person's undo puts back what is on record: only rules that name the tool for it restrict that."""
+    return world.tool.internal and rule.tool is None
 
 
 def _forbids_reading(rule: Rule) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -171,7 +171,7 @@ class BoundWorkspace(Workspace, Protocol):
     alone: bool  # nobody else waits: a change may hold up the loop for as long as a quick disk takes
 
 
-Review = Callable[[Sequence[Touch], str, Any], Awaitable[Sequence[Touch]]]
+Review = Callable[[Sequence[Touch], str, Any, Mapping[str, Sequence[str]]], Awaitable[Sequence[Touch]]]
 
 
 @noun
@@ -185,5 +185,6 @@ class Work:
     locked: Sequence[Exclusion] = ()
     judge: Callable[[Touch], None] | None = None  # judges a touch found on the way (a redirect); raises what denies it
     key: str | None = None  # the call's idempotency key
-    review: Review | None = None  # judges what programs changed, once that is known: touches, their diff, and
-    # what an approval of them is bound to; gives the resolved touches, raises what denies them or asks for approval
+    review: Review | None = None  # judges what programs changed, once that is known: touches, their diff,
+    # what an approval of them is bound to, and how the program ended, for a person to see;
+    # gives the resolved touches, raises what denies them or asks for approval

@@ -194,9 +194,19 @@ class Guard:
 
 async def guarded(host: Host, work: Work, before: Look) -> Guard:
     """Remember what is protected before a program runs; a walk, where one is needed, is made in a thread."""
-    if before.trees is None:
-        return await asyncio.to_thread(Guard, host, work, before)
-    return Guard(host, work, before)
+    if before.trees is not None:
+        return Guard(host, work, before)
+    made = asyncio.ensure_future(asyncio.to_thread(Guard, host, work, before))
+    try:
+        return await asyncio.shield(made)
+    except asyncio.CancelledError:  # the thread goes on: what it will have noted is not to stand
+        made.add_done_callback(_dismiss)
+        raise
+
+
+def _dismiss(made: asyncio.Future[Guard]) -> None:
+    if not made.cancelled() and made.exception() is None:
+        made.result().dismiss()
 
 
 def _is_left(planted: Planted) -> bool:

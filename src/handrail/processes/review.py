@@ -10,7 +10,7 @@ from pathlib import Path
 
 from handrail.errors import Code, Problem
 from handrail.output.bound import Bounds, bound
-from handrail.ports import Work
+from handrail.ports import Captured, Finished, Work
 from handrail.processes.host import Host
 from handrail.processes.layer import Layer, Made, cannot, fingerprint, sha256
 from handrail.processes.running import to_its_end
@@ -22,6 +22,8 @@ from handrail.words import How, Place, PlaceKind, Root, Touch, TouchKind
 from handrail.workspace.access import READ, Access
 from handrail.workspace.beneath import FOLDER
 
+_TAIL_LINES, _TAIL_CHARS = 10, 300  # of each stream, with the question whether to keep what the program did
+
 
 class Review:
     """One program's changes, looked at before they reach the workspace."""
@@ -30,14 +32,14 @@ class Review:
         self._host, self._work = host, work
         self._access: Access = host.watch.access
 
-    async def keep(self, child: Child) -> tuple[tuple[str, ...], str]:
+    async def keep(self, child: Child, done: Finished) -> tuple[tuple[str, ...], str]:
         """Keep what may be kept; the changed paths and their diff. A Problem says why all of it was dropped."""
         changes = await asyncio.to_thread(Layer(self._access, self._upper(child)).changes)
         if not changes:
             return (), ""
         diff = await asyncio.to_thread(self._diff, changes)
         try:
-            places = _where(changes, await self._judged(changes, diff))
+            places = _where(changes, await self._judged(changes, diff, done))
         except Problem as problem:
             problem.details.setdefault("diff", diff)
             raise
@@ -48,11 +50,13 @@ class Review:
         upper = child.upper or {}
         return {root: upper[root.path] for root in self._host.roots if root.path in upper}
 
-    async def _judged(self, changes: Sequence[Made], diff: str) -> Sequence[Touch]:
+    async def _judged(self, changes: Sequence[Made], diff: str, done: Finished) -> Sequence[Touch]:
         if self._work.review is None:
             raise Problem(Code.POLICY_DENIED, "Nothing was kept: nobody here can judge what programs changed.")
         touches = tuple(_touch(made) for made in changes)
-        return await self._work.review(touches, diff, fingerprint(changes))
+        # Whoever keeps what a program did must know how it ended: a yes to one that failed is none to one that did not.
+        bound_to = [fingerprint(changes), done.exit_code, done.signal]
+        return await self._work.review(touches, diff, bound_to, _ending(done))
 
     def _diff(self, changes: Sequence[Made]) -> str:
         limits = self._host.terms.limits
@@ -142,6 +146,20 @@ def _where(changes: Sequence[Made], placed: Sequence[Touch]) -> dict[str, Place]
         if place is None or (place.root, place.path) != (made.root, made.path):
             raise cannot(f"{made.shown} leads elsewhere by a link")
     return places
+
+
+def _ending(done: Finished) -> dict[str, tuple[str, ...]]:
+    """How the program ended and the last it wrote, as a person is told it; both streams are redacted by now."""
+    failed = bool(done.signal or done.exit_code)
+    how = f"signal {done.signal}" if done.signal else f"exit code {done.exit_code}"
+    told = {"failed" if failed else "ended": (how,)}
+    streams = (("stdout", done.stdout), ("stderr", done.stderr))
+    return told | {f"end of {name}": shown for name, stream in streams if (shown := _tail(stream))}
+
+
+def _tail(stream: Captured) -> tuple[str, ...]:
+    lines = stream.text.rstrip().splitlines()[-_TAIL_LINES:]
+    return tuple(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}…" for line in lines)
 
 
 def _touch(made: Made) -> Touch:

@@ -222,7 +222,7 @@ class Running:
         from handrail.processes.review import Review
 
         try:
-            changed, diff = await Review(self._host, self._work).keep(child)
+            changed, diff = await Review(self._host, self._work).keep(child, done)
         except Problem as problem:
             problem.details |= {"exit_code": done.exit_code, "stdout": done.stdout.text, "stderr": done.stderr.text}
             raise

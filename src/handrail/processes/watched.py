@@ -17,7 +17,7 @@ from threading import Lock
 from handrail.policy.builtin import REPOSITORY, SETTINGS_FILES
 from handrail.policy.patterns import excluded
 from handrail.processes.effects import Tree
-from handrail.processes.protected import Found, at
+from handrail.processes.protected import Found, at, walked
 from handrail.processes.taking import set_aside
 from handrail.processes.text import legible
 from handrail.sandbox.plan import Plan
@@ -38,16 +38,19 @@ Standing = Mapping[str, Mapping[str, Sequence[str]]]  # root: folder: names ther
 
 
 def standing(places: Sequence[Found], paths: Sequence[tuple[Root, str]]) -> Standing:
-    """Say which of the names that matter stand in some folders; a run's own folders are no other run's concern."""
+    """Say which of the names that matter stand where; a run's own folders are no other run's concern.
+
+    Some folders are named also where nothing stands in them: there, what is new is taken away. What turns up in others
+    is told.
+    """
     found: dict[str, dict[str, list[str]]] = {}
     for root, folder in places:
         if not root.name.startswith("run:"):
             found.setdefault(root.path, {})[folder] = []
     for root, path in paths:
         folder, _, name = path.rpartition("/")
-        names = found.get(root.path, {}).get(folder)
-        if names is not None and _fits(name):
-            names.append(name)
+        if _fits(name) and root.path in found:
+            found[root.path].setdefault(folder, []).append(name)
     return found
 
 
@@ -125,12 +128,23 @@ class Plants:
 
 def left_behind(folder: Path, roots: Sequence[Root], access: Access) -> Iterator[Plants]:
     """Set aside what programs planted in some roots whose runtime was killed before it looked."""
-    known = {root.path: root for root in roots}
     for name in sorted(_listed(folder)):
-        if name.endswith(".watch") and _read(folder / name, known) is not None:
-            found = _looked_after(folder / name, known, access)
+        told = _read(folder / name) if name.endswith(".watch") else None
+        if told is not None and _ours(told[2], roots):
+            found = _looked_after(folder / name, roots, access)
             if found is not None and (found.paths or found.left):
                 yield found
+
+
+def _ours(stands: Standing, roots: Sequence[Root]) -> dict[str, Found]:
+    """The roots of a note that lie in ours, each as a place of ours."""
+    found: dict[str, Found] = {}
+    for path in stands:
+        for root in roots:
+            if f"{path}/".startswith(f"{root.path.rstrip('/')}/"):
+                found[path] = root, path[len(root.path) :].strip("/")
+                break
+    return found
 
 
 def _listed(folder: Path) -> list[str]:
@@ -140,33 +154,41 @@ def _listed(folder: Path) -> list[str]:
         return []
 
 
-def _read(path: Path, known: Mapping[str, Root]) -> tuple[bytes, str, Standing] | None:
-    """What a note says that is about nothing but known roots."""
+def _read(path: Path) -> tuple[bytes, str, Standing] | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:
             flag, data = file.read(1), file.read()
         run_id, stands = json.loads(data.removeprefix(_MARK))
-        whole = data.startswith(_MARK) and isinstance(run_id, str) and stands.keys() <= known.keys()
+        whole = data.startswith(_MARK) and isinstance(run_id, str)
         return (flag, run_id, {root: dict(folders) for root, folders in stands.items()}) if whole else None
     except (OSError, ValueError, TypeError, AttributeError):
         return None
 
 
-def _looked_after(path: Path, known: Mapping[str, Root], access: Access) -> Plants | None:
-    """Take a note that nobody holds, do what is to be done, and remove it."""
+def _looked_after(path: Path, roots: Sequence[Root], access: Access) -> Plants | None:
+    """Take a note that nobody holds, do what is to be done here, and leave the rest to whom it concerns."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        told = _read(path, known)
-        if told is None or not os.path.samestat(os.fstat(fd), os.lstat(path)):
+        told, status = _read(path), os.fstat(fd)
+        if told is None or not os.path.samestat(status, os.lstat(path)):
             return None
-        last = os.fstat(fd).st_mtime_ns + _LATE_NS
-        plants = _set_aside(told[1], told[2], known, access, path.parent, last) if told[0] == _RUNNING else None
-        path.unlink(missing_ok=True)
+        flag, run_id, stands = told
+        ours = _ours(stands, roots)
+        last = status.st_mtime_ns + _LATE_NS
+        plants = _set_aside(run_id, stands, ours, access, path.parent, last) if flag == _RUNNING else None
+        rest = {root: folders for root, folders in stands.items() if root not in ours}
+        if not rest or flag != _RUNNING:
+            path.unlink(missing_ok=True)
+            return plants
+        text = flag + _MARK + json.dumps([run_id, rest]).encode()
+        os.pwrite(fd, text, 0)
+        os.ftruncate(fd, len(text))
+        os.utime(fd, ns=(status.st_atime_ns, status.st_mtime_ns))
         return plants
     except OSError:
         return None  # somebody is at it
@@ -175,25 +197,51 @@ def _looked_after(path: Path, known: Mapping[str, Root], access: Access) -> Plan
 
 
 def _set_aside(
-    run_id: str, stands: Standing, known: Mapping[str, Root], access: Access, aside: Path, last: int
+    run_id: str, stands: Standing, ours: Mapping[str, Found], access: Access, aside: Path, last: int
 ) -> Plants:
-    roots = tuple(known[path] for path in stands)
-    plan = Plan((), tuple(stands), (), NEVER, roots)
-    places = [(known[path], folder) for path, folders in stands.items() for folder in folders]
-    found, closed = at(plan, places, access)
+    known = {
+        (root, f"{start}/{folder}".strip("/")): names
+        for noted, (root, start) in ours.items()
+        for folder, names in stands[noted].items()
+    }
+    roots = tuple(dict.fromkeys(root for root, _ in ours.values()))
+    plan = Plan((), tuple(root.path for root in roots), (), NEVER, roots)
+    found, closed = at(plan, list(known), access)
     paths: list[str] = []
     where: list[str] = []
     left = [f"{legible(path)} cannot be listed" for path in closed]
     for root, path in found:
         folder, _, name = path.rpartition("/")
-        if name in stands[root.path][folder] or excluded(NEVER, root, path) is None:
+        if name in known[root, folder] or excluded(NEVER, root, path) is None:
             continue
         said = _one(access, root, path, aside, last, where)
         if said:
             left.append(said)
         else:
             paths.append(legible(root.shown(path)))
-    return Plants(run_id, tuple(paths), tuple(where), tuple(left))
+    return Plants(run_id, tuple(paths), tuple(where), (*left, *_elsewhere(plan, ours, known, last)))
+
+
+def _elsewhere(plan: Plan, ours: Mapping[str, Found], known: Mapping[Found, Sequence[str]], last: int) -> Iterator[str]:
+    """Tell of what matters in folders that the note does not name: nobody knows whether it is the programs' work."""
+    for root, path in walked(plan, plan.roots).paths:
+        folder, _, name = path.rpartition("/")
+        inside = any(root is ours_in and f"{path}/".startswith(f"{at}/" if at else "") for ours_in, at in ours.values())
+        if not inside or (root, folder) in known or not _fits(name) or ".git/objects/" in path:
+            continue
+        if any((root, above) in known and below in known[root, above] for above, below in _above(path)):
+            continue
+        with contextlib.suppress(OSError):
+            if os.lstat(f"{root.path}/{path}").st_ctime_ns <= last:
+                yield f"{legible(root.shown(path))} may be new; look at it before you use it"
+
+
+def _above(path: str) -> Iterator[tuple[str, str]]:
+    """Each folder that a path lies in, with the name that leads to the path."""
+    while path:
+        folder, _, name = path.rpartition("/")
+        yield folder, name
+        path = folder
 
 
 def _one(access: Access, root: Root, path: str, aside: Path, last: int, where: list[str]) -> str:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
+from weakref import WeakSet
 
 from handrail.words import noun
 
@@ -72,10 +73,11 @@ class Lifeline:
     So nothing has to run for that, and nobody is asked: it holds when this process is killed, too.
     """
 
-    __slots__ = ("_ours", "theirs")
+    __slots__ = ("__weakref__", "_ours", "theirs")
 
     def __init__(self) -> None:
         self.theirs, self._ours = os.pipe()  # theirs is to be a descriptor of the program's
+        _lines.add(self)
         fcntl.fcntl(self.theirs, _F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(self.theirs, fcntl.F_SETFL, os.O_ASYNC)
 
@@ -94,6 +96,18 @@ class Lifeline:
         if getattr(self, name) >= 0:
             os.close(getattr(self, name))
             setattr(self, name, -1)
+
+
+_lines: WeakSet[Lifeline] = WeakSet()
+
+
+def _forked() -> None:
+    """Let go of the lines in a new process: they are to break when the one dies that made them."""
+    for line in list(_lines):
+        line.close()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def take_own_folder() -> bool:

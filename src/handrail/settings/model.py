@@ -156,8 +156,10 @@ class HttpSettings(Section):
         (), Meets.SHORTER, "Inner networks that may be reached all the same, as `10.1.0.0/16`."
     )
     blocked_networks: tuple[Network, ...] = key((), Meets.LONGER, "Further networks that may not be reached.")
-    max_bytes: Positive = key(5 * MIB, Meets.LOWER, "How large a response may be, decompressed.")
-    max_download_bytes: Positive = key(100 * MIB, Meets.LOWER, "How large a download may be.")
+    max_bytes: Positive = key(
+        5 * MIB, Meets.LOWER, "How large a response may be, decompressed; a call may ask for less."
+    )
+    max_download_bytes: Positive = key(100 * MIB, Meets.LOWER, "How large a download may be; a call may ask for less.")
     timeout_ms: Annotated[int, Strict(), Field(ge=1000, le=60000)] = key(
         15000, Meets.LOWER, "The time limit of a request that names none, redirects and retries included."
     )
@@ -167,7 +169,9 @@ class HttpSettings(Section):
     retry_post: Flag = key(
         False, Meets.STRICTER, "Whether a POST with an idempotency key may be tried again.", order=(True, False)
     )
-    user_agent: Text = key("handrail", Meets.IGNORED, "What requests say they come from; the version is added.")
+    user_agent: Text = key(
+        "handrail", Meets.IGNORED, "What requests say they come from; without a `/` the version is added."
+    )
     spill_large: Flag = key(
         True, Meets.STRICTER, "Whether a large body is kept whole in the run's folder.", order=(True, False)
     )
@@ -282,7 +286,9 @@ class LimitSettings(Section):
     """How much one call and one run may use; a budget of 0 is no bound."""
 
     timeout_seconds: Seconds = key(30.0, Meets.LOWER, "The deadline of every call whose tool has none of its own.")
-    max_read_bytes: Positive = key(5 * MIB, Meets.LOWER, "How large a file may be to be read whole.")
+    max_read_bytes: Positive = key(
+        5 * MIB, Meets.LOWER, "How large a file may be to be read whole; a call may ask for less."
+    )
     max_output_lines: Positive = key(2000, Meets.LOWER, "How many lines a model is shown of one result.")
     max_output_bytes: Positive = key(51200, Meets.LOWER, "How many bytes a model is shown of one result.")
     bulk_files: Positive = key(20, Meets.LOWER, "A call that changes more files than this asks first.")

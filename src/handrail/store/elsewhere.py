@@ -14,6 +14,7 @@ from handrail.store.folders import INFO
 from handrail.store.private import SAFE, make_folder
 
 NAME = "runs-elsewhere.jsonl"
+MOST_NAMED = 256
 USUAL = ("runs", ".agent/runs", ".handrail/runs", ".handrail")  # where settings that are shipped or common keep runs
 
 
@@ -25,19 +26,23 @@ def note(state: Path, runs: Path) -> None:
     place = os.path.realpath(runs)
     if f"{place}/".startswith(f"{os.path.realpath(state)}/") or place in _noted(state):
         return
-    with suppress(OSError):
+    with suppress(OSError, TypeError):  # the second: a name that is no text
         make_folder(state)
         with open(os.open(state / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND | SAFE, 0o600), "wb") as file:
             file.write(orjson.dumps(place) + b"\n")
 
 
 def within(state: Path, roots: Iterable[str]) -> list[str]:
-    """Give the folders beneath these roots in which runs lie: those on record, and those in the usual places."""
+    """Give what belongs to runs in these roots: folders on record, and single runs that lie in the usual places.
+
+    What is on record is ours; elsewhere anybody can lay out what looks like a run, and has no more than that withheld.
+    """
     noted, found = _noted(state), []
     for root in dict.fromkeys(roots):
         above = root.rstrip("/")
         found += [place for place in noted if place.startswith(f"{above}/") and os.path.isdir(place)]
-        found += [place for name in USUAL if (place := f"{above}/{name}") not in noted and _holds_runs(place)]
+        found += [root for place in noted if above == place or (os.path.dirname(above) == place and _is_run(above))]
+        found += [run for name in USUAL if (place := f"{above}/{name}") not in noted for run in _runs_in(root, place)]
     return found
 
 
@@ -59,13 +64,18 @@ def _texts(lines: Iterable[bytes]) -> Iterator[str]:
             yield value
 
 
-def _holds_runs(folder: str) -> bool:
-    """Whether a run lies here: a folder with a journal and what describes it."""
+def _runs_in(root: str, folder: str) -> list[str]:
+    """The runs that lie in a folder which no link leads to; the folder itself where they are too many to name."""
+    if os.path.realpath(folder) != f"{os.path.realpath(root).rstrip('/')}{folder[len(root.rstrip('/')) :]}":
+        return []
     try:
         with os.scandir(folder) as entries:
-            return any(
-                os.path.lexists(f"{entry.path}/{EVENTS}") and os.path.lexists(f"{entry.path}/{INFO}")
-                for entry in entries
-            )
+            runs = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False) and _is_run(entry.path)]
     except OSError:
-        return False
+        return []
+    return runs if len(runs) <= MOST_NAMED else [folder]
+
+
+def _is_run(folder: str) -> bool:
+    """Whether a run lies here: a journal and what describes it."""
+    return os.path.isfile(f"{folder}/{EVENTS}") and os.path.isfile(f"{folder}/{INFO}")

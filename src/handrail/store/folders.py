@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,18 @@ class RunFolder:
         except (OSError, ValueError):
             return {}
         return info if isinstance(info, dict) else {}
+
+    def age(self, now: float) -> float:
+        """How many seconds ago the run was first opened; 0 where that is not known."""
+        try:
+            return max(0.0, now - datetime.fromisoformat(str(self.description().get("started"))).timestamp())
+        except ValueError:
+            return 0.0
+
+
+def moment(now: float) -> str:
+    """Write down a time."""
+    return datetime.fromtimestamp(now, UTC).isoformat().replace("+00:00", "Z")
 
 
 @noun

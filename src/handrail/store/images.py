@@ -26,6 +26,11 @@ class Images:
         """Whether a further image of this size fits the bound."""
         return self._used() + size <= self._bound
 
+    @property
+    def left(self) -> int:
+        """How many bytes may still be kept."""
+        return max(0, self._bound - self._used())
+
     def has(self, digest: str) -> bool:
         """Whether this content is kept."""
         return self.path(digest).is_file()

@@ -145,7 +145,6 @@ def _settle_key(state: RunState, call_id: str, began: Mapping[str, Any] | None, 
 
 
 def _count(usage: dict[str, float], event: Mapping[str, Any]) -> None:
-    usage["wall_ms"] += _number(event.get("duration_ms"))
     for name in ("bytes_read", "bytes_written", "processes"):
         if name in event:
             usage[name] += _number(event[name])

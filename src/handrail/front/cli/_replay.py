@@ -28,7 +28,12 @@ def replay(given: Mapping[str, Any]) -> int:
         ) from None
     if given["tool"] not in (None, request.tool) or given["pairs"] or given["raw"]:
         raise click.UsageError("An approval is replayed as it was asked for; leave out tool and arguments.")
-    return show(run_async(_replay(given, request, args)), as_json=given["as_json"])
+    return show(run_async(_replay(given, request, args)), as_json=given["as_json"], given=_flags(given))
+
+
+def _flags(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a replay, for the commands that it may suggest; tool and arguments are the approval's."""
+    return {**given, "tool": None}
 
 
 async def _replay(given: Mapping[str, Any], request: Any, args: Mapping[str, Any]) -> Outcome:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +22,8 @@ from handrail.approvals.show import visible
 STATUS = {"ok": "green", "failed": "red", "denied": "red", "pending": "yellow", "unknown": "magenta"}
 DECISION = {"allow": "green", "ask": "yellow", "deny": "red"}
 LEVEL = {"success": "green", "warning": "yellow", "error": "red", "progress": "cyan"}
+_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
+_LEFT = {"running": "no end on record yet", "cut off": "by the end of its process; what it did is not known"}
 _LEAST = 8  # columns that a cut one keeps
 _SHORT = 13  # of a run's own name: its millisecond
 _WIDE = 110  # columns from which on a list of runs also names the workspaces
@@ -77,10 +81,15 @@ def arguments_line(args: Any, room: int) -> str:
     else:
         given = {name: value for name, value in args.items() if value not in (None, False, [], {})}
         text = visible("  ".join(f"{name}={_first_line(value)}" for name, value in given.items()))
+    text = _HASH.sub(r"\1…", text)
     return text if len(text) <= room else f"{text[: max(room - 1, 1)]}…"
 
 
 def _first_line(value: Any) -> str:
+    if isinstance(value, list) and value and all(isinstance(item, Mapping) and "path" in item for item in value):
+        return ", ".join(f"{item.get('op', '')} {item['path']}".strip() for item in value)
+    if isinstance(value, (list, dict)):
+        value = json.dumps(value, ensure_ascii=False, default=str)
     first, newline, rest = str(value).partition("\n")
     return f"{first} …" if newline and rest else first
 
@@ -189,8 +198,27 @@ def _note(event: Mapping[str, Any]) -> str:
     return str(kind)
 
 
+def left_open(folder: Path) -> str:
+    """What became of a call without an end: it runs where the run is in use, else its process ended first."""
+    import fcntl
+
+    try:
+        with (folder / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return "running"
+    except OSError:  # nobody ever held it
+        pass
+    return "cut off"
+
+
+def _ending(call: Mapping[str, Any], left: str) -> str:
+    return str(call.get("code") or call["status"]) if "duration_ms" in call else left
+
+
 def run_table(out: Console, folder: Path, calls: Sequence[Mapping[str, Any]]) -> None:
     """The calls of one run."""
+    left = left_open(folder)
     out.print(f"[bold]run[/] {plain(folder.name)}   {len(calls)} call{'' if len(calls) == 1 else 's'}")
     if not calls:
         return
@@ -199,8 +227,8 @@ def run_table(out: Console, folder: Path, calls: Sequence[Mapping[str, Any]]) ->
             plain(call["call_id"][-12:] if out.is_terminal else call["call_id"]),
             plain(call["tool"]),
             coloured(call.get("decision") or "-", DECISION),
-            coloured(call["status"], STATUS, call.get("code") or call["status"]),
-            f"{call.get('duration_ms', 0):.1f}",
+            coloured(call["status"], STATUS, _ending(call, left)),
+            f"{call['duration_ms']:.1f}" if "duration_ms" in call else "",
             str(len(call["changed"])) if call.get("changed") else "",
             plain(arguments_line(call.get("args"), 200)),
         )
@@ -210,8 +238,8 @@ def run_table(out: Console, folder: Path, calls: Sequence[Mapping[str, Any]]) ->
     print_rows(out, head, rows, ("arguments", "tool"))
 
 
-def run_tree(name: str, events: Iterable[Mapping[str, Any]], width: int) -> Tree:
-    """A run drawn as a tree: calls, below them what was asked, decided, changed."""
+def run_tree(name: str, events: Iterable[Mapping[str, Any]], width: int, left: str = "running") -> Tree:
+    """A run drawn as a tree: calls, below them what was asked, decided, changed; `left` is what has no end."""
     tree = Tree(f"[bold]run[/] {plain(name)}")
     nodes: dict[str, Tree] = {}
     for call in calls_of(events):
@@ -219,11 +247,11 @@ def run_tree(name: str, events: Iterable[Mapping[str, Any]], width: int) -> Tree
         shown = arguments_line(call.get("args"), max(width - len(tool) - 9, 10))
         node = nodes.get(call.get("parent") or "", tree).add(f"[{colour}]●[/] [bold]{escape(tool)}[/] {escape(shown)}")
         nodes[call["call_id"]] = node
-        _branches(node, call, width)
+        _branches(node, call, width, left)
     return tree
 
 
-def _branches(node: Tree, call: Mapping[str, Any], width: int) -> None:
+def _branches(node: Tree, call: Mapping[str, Any], width: int, left: str) -> None:
     status = call["status"]
     decision = call.get("decision") or "not judged"
     node.add(f"{coloured(decision, DECISION)} [dim]{plain(', '.join(dict.fromkeys(call.get('rules', ()))))}[/]")
@@ -232,5 +260,5 @@ def _branches(node: Tree, call: Mapping[str, Any], width: int) -> None:
     for change in call.get("changed", ()):
         node.add(f"[cyan]{plain(change['op'])}[/] {plain(change['path'])}")
     hidden = " [magenta]secrets hidden[/]" if call.get("redacted") else ""
-    took = f"[dim]{call.get('duration_ms', 0):.1f} ms[/]"
-    node.add(f"{coloured(status, STATUS, call.get('code') or status)} {took}{hidden}")
+    took = f"{call['duration_ms']:.1f} ms" if "duration_ms" in call else _LEFT[left]
+    node.add(f"{coloured(status, STATUS, _ending(call, left))} [dim]{took}[/]{hidden}")

@@ -121,7 +121,7 @@ async def _difference(runtime: Runtime, folder: Path, outcome: Outcome) -> list[
     now = await _standing(runtime, path)
     lines = list(_lines(before, now, name, f"{path} now"))
     hidden = runtime.parts.redactor.text("\n".join(lines)).split("\n")
-    cut = [f"… {len(hidden) - MAX_LINES} more lines"] if len(hidden) > MAX_LINES else []
+    cut = [f"… {more} more line{'' if more == 1 else 's'}"] if (more := len(hidden) - MAX_LINES) > 0 else []
     return [visible(line) for line in hidden[:MAX_LINES]] + cut
 
 

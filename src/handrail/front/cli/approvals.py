@@ -89,6 +89,8 @@ def grant(request_id: str, scope: str, uses: int | None, minutes: float | None) 
     if not _answered(request_id, Reply("granted", wanted, by=_who(), uses=uses, expires=expires)):
         return 1
     again = (record.request.replay or {}).get("command") or f"handrail call --approval {request_id}"
+    if not _is_ours(record.request.tool):
+        again = f"the program that has the tool {record.request.tool} repeats its call"
     sys.stderr.write(f"Granted. A call that waits goes on now; else: {again}\n")
     return 0
 
@@ -169,6 +171,14 @@ def _find(request_id: str) -> Any:
         raise click.UsageError(
             f"There is no approval {request_id!r}; `handrail approvals list --all` shows them."
         ) from None
+
+
+def _is_ours(tool: str) -> bool:
+    """Whether the command line has the tool itself; others are a program's own."""
+    from handrail.compose import entry_point_tools
+    from handrail.tools import builtin
+
+    return tool in builtin() or tool in entry_point_tools()
 
 
 def _who() -> str:

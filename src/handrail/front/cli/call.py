@@ -12,8 +12,18 @@ from typing import Any
 import click
 
 from handrail import strict_json
-from handrail.front.cli._common import CONFIG, DIALECT, JSON, WORKSPACE, dialect_of, opened, print_json, run_async
-from handrail.words import Outcome, Status
+from handrail.front.cli._common import (
+    CONFIG,
+    DIALECT,
+    JSON,
+    WORKSPACE,
+    dialect_of,
+    opened,
+    print_json,
+    run_async,
+    unknown,
+)
+from handrail.words import Outcome, Status, TouchKind
 
 EXIT = {Status.OK: 0, Status.FAILED: 1, Status.DENIED: 3, Status.PENDING: 4}
 
@@ -66,12 +76,13 @@ def command(**given: Any) -> int:
     if given["dialect"] is not None:
         dialect_of(given["dialect"])
     if (script := _script(given)) is not None:
-        return show(run_async(_call({**given, "pairs": ()}, script)), as_json=given["as_json"])
+        outcome, run_id = run_async(_call({**given, "pairs": ()}, script))
+        return show(outcome, as_json=given["as_json"], given={**given, "pairs": ()}, run_id=run_id)
     args = arguments(given["pairs"], given["raw"])
-    outcome = run_async(_call(given, args))
+    outcome, run_id = run_async(_call(given, args))
     if outcome.ok and outcome.tool == "run_command" and outcome.data.get("job"):
         sys.stderr.write("warning: a job ends with its runtime, so this one ended with this command\n")
-    return show(outcome, as_json=given["as_json"], dialect=given["dialect"])
+    return show(outcome, as_json=given["as_json"], given=given, run_id=run_id)
 
 
 def _script(given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -138,24 +149,30 @@ def _is_text(schema: Mapping[str, Any]) -> bool:
     return "string" in kinds and kinds <= {"string", "null", None}
 
 
-async def _call(given: Mapping[str, Any], args: dict[str, Any]) -> Outcome:
+async def _call(given: Mapping[str, Any], args: dict[str, Any]) -> tuple[Outcome, str]:
+    """Make the call; its outcome, and the run it was made in."""
     from handrail.errors import Problem
     from handrail.front.cli._live import following
     from handrail.front.cli._progress import showing
 
+    permissions = _kinds(given["permissions"], given["dialect"])
     async with opened(given) as runtime, following(runtime, live=given["live"]), showing(runtime):
+        # Without a name nobody goes on with the run: it ends with this call.
+        if given["run_id"] is None and hasattr(runtime.kernel.parts.approver, "last_call"):
+            runtime.kernel.parts.approver.last_call = True
         if given["skill"] and not given["as_json"]:
             _warn_of_skill(runtime, given["skill"])
         with suppress(Problem):  # an unknown tool is the kernel's to tell
             args = typed(_schema(runtime, given), args, given["pairs"])
-        return await runtime.call(
+        outcome = await runtime.call(
             given["tool"],
             args,
             idempotency_key=given["idempotency_key"],
-            permissions=_kinds(given["permissions"]),
+            permissions=permissions,
             skill=given["skill"],
             dialect=given["dialect"],
         )
+        return outcome, runtime.run_id
 
 
 def _schema(runtime: Any, given: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
@@ -177,19 +194,34 @@ def _warn_of_skill(runtime: Any, skill: str) -> None:
         sys.stderr.write(f"warning: {problem.message}\n")
 
 
-def _kinds(text: str | None) -> list[str] | None:
-    return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
+def _kinds(text: str | None, dialect: str | None = None) -> list[str] | None:
+    """The kinds that a call is limited to; one that nobody knows would permit nothing, which nobody means."""
+    if text is None:
+        return None
+    kinds = [item.strip() for item in text.split(",") if item.strip()]
+    known = [kind.value for kind in TouchKind]
+    if dialect not in (None, "native"):
+        known += [name for name in dialect_of(dialect).touches if name not in known]
+    for kind in kinds:
+        if kind not in known:
+            raise unknown("kind of touch", kind, known)
+    return kinds
 
 
-def show(outcome: Outcome, *, as_json: bool, dialect: str | None = None) -> int:
+def show(outcome: Outcome, *, as_json: bool, given: Mapping[str, Any] | None = None, run_id: str = "") -> int:
     """Print an outcome: data on stdout, the rest on stderr; give the exit code."""
+    given = given or {}
     if as_json:
-        print_json(outcome.to(dialect or "native"))
+        print_json(outcome.to(given.get("dialect") or "native"))
         return exit_code(outcome)
     for warning in outcome.warnings:
         sys.stderr.write(f"warning: {warning}\n")
     if outcome.error is None:
         text = outcome.content
+        if outcome.refs and run_id:
+            from handrail.front.cli._suggested import fetchable
+
+            text = fetchable(text, outcome.refs, run_id, given)
         if sys.stdout.isatty():
             from handrail.approvals.show import visible
 
@@ -199,7 +231,7 @@ def show(outcome: Outcome, *, as_json: bool, dialect: str | None = None) -> int:
     else:
         from handrail.front.cli._problems import problem_lines
 
-        sys.stderr.write("".join(f"{line}\n" for line in problem_lines(outcome)))
+        sys.stderr.write("".join(f"{line}\n" for line in problem_lines(outcome, given)))
     return exit_code(outcome)
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from handrail.front.cli._common import CONFIG, JSON, WORKSPACE, console, judging, loaded, print_json, run_async
-from handrail.front.cli.call import arguments, typed
+from handrail.front.cli.call import _kinds, arguments, typed
 
 if TYPE_CHECKING:
     from handrail.errors import Problem
+    from handrail.policy.explain import Suggestion
     from handrail.runtime import Explanation, Runtime
+    from handrail.settings import Loaded
 
 EXIT = {"allow": 0, "ask": 4, "deny": 3}
 COLOUR = {"allow": "green", "ask": "yellow", "deny": "red"}
@@ -52,6 +54,7 @@ def show(**given: Any) -> None:
     "--args", "raw", metavar="JSON|@FILE", help="all arguments as one JSON object, or a file of it (@-: stdin)"
 )
 @click.option("--enable", multiple=True, metavar="TOOL", help="explain as if this tool or toolset were enabled")
+@click.option("--permissions", metavar="KINDS", help="explain for a call that is limited to these kinds of touch")
 @click.option("--skill", metavar="NAME", help="explain for a call on behalf of this skill")
 @WORKSPACE
 @CONFIG
@@ -63,71 +66,95 @@ def explain(**given: Any) -> int:
     code is that of the call: 0 allowed, 4 asked for, 3 denied.
     """
     from handrail.errors import Problem
+    from handrail.front.cli._explained import change_of, with_addresses
 
     args = arguments(given["pairs"], given["raw"])
 
-    async def explained() -> tuple[Explanation, Problem | None]:
+    async def explained() -> Told:
         async with judging(given) as runtime:
             tool = runtime.parts.catalog.get(given["tool"])
             values = typed(lambda: tool.spec()["args_schema"], args, given["pairs"])
-            found = runtime.explanation(given["tool"], values, skill=given["skill"])
-            return found, await _foreseen(runtime, found, values, given["skill"])
+            how = {"skill": given["skill"], "permissions": _kinds(given["permissions"])}
+            found, loaded = runtime.explanation(given["tool"], values, **how), runtime.parts.loaded
+            fails = await _foreseen(runtime, found, values, how)
+            return Told(with_addresses(found, loaded), change_of(runtime, found, given), fails, loaded)
 
     try:
-        found, fails = run_async(explained())
+        told = run_async(explained())
     except Problem as problem:
         raise click.UsageError(f"{problem.code}: {problem.message}") from None
-    _tell(found, fails, as_json=given["as_json"])
-    return EXIT[found.verdict.decision.word]
+    if given["as_json"]:
+        print_json(_fields(told))
+    else:
+        _tell(told)
+    return EXIT[told.found.verdict.decision.word]
 
 
-async def _foreseen(runtime: Runtime, found: Explanation, args: Mapping[str, Any], skill: str | None) -> Problem | None:
+class Told(NamedTuple):
+    """All that is told of a call."""
+
+    found: Explanation
+    change: Suggestion | None
+    fails: Problem | None  # before anybody is asked
+    loaded: Loaded
+
+
+async def _foreseen(
+    runtime: Runtime, found: Explanation, args: Mapping[str, Any], how: Mapping[str, Any]
+) -> Problem | None:
     """What would fail a call that is asked for before anybody is asked; None where nothing would."""
     from handrail.errors import Problem
 
     if found.verdict.decision.word != "ask":
         return None
     try:
-        await runtime.preview(found.tool.name, args, skill=skill)
+        await runtime.preview(found.tool.name, args, **how)
     except Problem as problem:
         return problem
     return None
 
 
-def _tell(found: Explanation, fails: Problem | None, *, as_json: bool) -> None:
-    from handrail.policy.explain import explain_lines, smallest_change
+def _fields(told: Told) -> dict[str, Any]:
+    """What is told, for programs."""
+    from handrail.front.cli._explained import notes
+    from handrail.gates import record
 
-    change = smallest_change(found.touches, found.world, found.verdict)
-    if as_json:
-        from handrail.gates import record
+    found, change, fails, loaded = told
+    fields = record.verdict_fields(found.touches, found.verdict, "")
+    return {
+        "tool": found.tool.name,
+        "decision": found.verdict.decision.word,
+        "touches": fields["touches"],
+        "findings": fields["verdict"]["findings"],
+        "max_scope": found.verdict.scope.word,
+        "sandbox": found.confinement,
+        "change": None
+        if change is None
+        else {"text": change.text, "setting": change.setting, "toml": change.toml, "to": change.flips_to.word},
+        "notes": [line.strip() for line in notes(found, loaded)],
+        "fails_first": None if fails is None else {"code": fails.code.value, "message": fails.message},
+    }
 
-        fields = record.verdict_fields(found.touches, found.verdict, "")
-        told = None if change is None else {"text": change.text, "toml": change.toml, "to": change.flips_to.word}
-        print_json(
-            {
-                "tool": found.tool.name,
-                "decision": found.verdict.decision.word,
-                "touches": fields["touches"],
-                "findings": fields["verdict"]["findings"],
-                "max_scope": found.verdict.scope.word,
-                "sandbox": found.confinement,
-                "change": told,
-                "fails_first": None if fails is None else {"code": fails.code.value, "message": fails.message},
-            }
-        )
-        return
+
+def _tell(told: Told) -> None:
+    """What is told, for a person."""
     from handrail.approvals.show import visible
+    from handrail.front.cli._explained import notes, placed, trusted_next
+    from handrail.policy.explain import explain_lines
 
-    out = console()
-    first, *rest = explain_lines(found.tool.name, found.touches, found.verdict, change)
-    out.print(visible(first), style=f"bold {COLOUR[found.verdict.decision.word]}", markup=False, soft_wrap=True)
+    found, change, fails, loaded = told
+    out, word = console(), found.verdict.decision.word
+    shown = None if change is None else placed(change.toml, loaded)
+    first, *rest = explain_lines(found.tool.name, found.touches, found.verdict, change, shown)
+    out.print(visible(first), style=f"bold {COLOUR[word]}", markup=False, soft_wrap=True)
     for line in rest:
         out.print(visible(line), style=_style(line), markup=False, soft_wrap=True)
+    more = trusted_next(change, loaded) if change is not None else []
+    if further := notes(found, loaded):
+        more += ["", *further]
     if fails is not None:
-        out.print(
-            visible(f"\n  as it is, it fails before anybody is asked: {fails.code}: {fails.message}"), markup=False
-        )
-    for line in _confinement(found.confinement):
+        more += ["", f"  as it is, it fails before anybody is asked: {fails.code}: {fails.message}"]
+    for line in [*more, *_confinement(found.confinement)]:
         out.print(visible(line), markup=False, soft_wrap=True)
 
 

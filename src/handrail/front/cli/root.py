@@ -126,5 +126,14 @@ def _told(error: Exception) -> tuple[int, str] | None:
         return 2, str(error)
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
-        return 1, f"{place}{error.strerror or error}"
+        return 1, f"{place}{error.strerror or error}{'' if place else _where_full(error)}"
     return None
+
+
+def _where_full(error: OSError) -> str:
+    """Where there is no room: of a write the system does not tell the file, but records are what is written here."""
+    import errno
+
+    from handrail.settings import paths
+
+    return f"; records are kept in {paths.state_dir()}" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""

@@ -102,11 +102,11 @@ def show(run: str | None, **given: Any) -> None:
 @CONFIG
 def tree(run: str | None, **given: Any) -> None:
     """Draw a run as a tree of calls and what happened in each."""
-    from handrail.front.cli._tables import run_tree
+    from handrail.front.cli._tables import left_open, run_tree
     from handrail.store.reader import events
 
     folder, out = folder_of(run, given), console()
-    out.print(run_tree(folder.name, events(folder), min(out.width, 200)))
+    out.print(run_tree(folder.name, events(folder), min(out.width, 200), left_open(folder)))
 
 
 @command.command("events")
@@ -148,7 +148,7 @@ def verify(run: str | None, head: str | None, keep: str | None, against: str | N
 
         print_json({"run_id": folder.name, **dataclasses.asdict(found)})
     else:
-        _tell(folder.name, found, bounded=bool(head or against))
+        _tell(folder.name, found, bounded=bool(head or against or keep))
     if keep and found.ok:
         keep_head(folder, Path(keep))
         sys.stderr.write(f"head kept in {keep}\n")

@@ -18,9 +18,12 @@ from handrail.tools.fs._text import Decoded, decode, lines_and_eol, plain_text
 from handrail.words import Answer, Evidence, Place, PlaceKind
 
 _ALL = Want()
+_MOST = 8 * 1024 * 1024  # bytes of `data` as JSON
+_ROOM = 4096  # for what `data` says beside the text
+_WIDEST = 6  # bytes that JSON writes for one
 
 
-@tool(risk="low", max_bytes=8 * 1024 * 1024)
+@tool(risk="low", max_bytes=_MOST)
 async def read_file(
     files: Workspace,
     secrets: Secrets,
@@ -32,7 +35,7 @@ async def read_file(
     column: Annotated[int | None, Field(ge=1), "show each line from this character on; for long lines"] = None,
     byte_offset: Annotated[int | None, Field(ge=0), "show bytes from here on instead of lines"] = None,
     byte_limit: Annotated[int | None, Field(ge=1), "how many bytes to show, with byte_offset"] = None,
-    max_bytes: Annotated[int, Field(ge=1), "a larger file gives an excerpt"] = 5 * 1024 * 1024,
+    max_bytes: Annotated[int | None, Field(ge=1), "a larger file gives an excerpt; none: as settings say"] = None,
     whole: Annotated[bool, "give all of it or fail with FILE_TOO_LARGE"] = False,
 ) -> Answer[FileText]:
     """Read a text file: lines from an offset, the last lines, or a byte range; what is cut says how to go on."""
@@ -42,9 +45,10 @@ async def read_file(
     if part or whole:
         want = Want(offset, limit, tail, column, byte_offset, byte_limit)
         _check(want, path.shown, whole)
+        part = part or path.size * _WIDEST > _MOST  # may be too much for one answer
     else:
         want = _ALL if limit == LINES else Want(1, limit)
-    most = min(max_bytes, limits.max_read_bytes)
+    most = limits.max_read_bytes if max_bytes is None else min(max_bytes, limits.max_read_bytes)
     content = None
     if path.size <= most:
         try:
@@ -87,6 +91,10 @@ def _at_once(shown: str, data: bytes, limit: int, limits: Limits) -> Answer[File
 async def _read(files: Workspace, path: Place, data: bytes, want: Want, show: Show, whole: bool) -> Answer[FileText]:
     """Show a file that is in memory, whole where it fits."""
     decoded, facts = await aside(len(data), partial(_taken_in, data, show.path))
+    if whole and len(data) * _WIDEST > _MOST:
+        size = await aside(len(data), partial(_as_json, decoded.text, show.secrets))
+        if size > _MOST:
+            raise _too_large(show.path, len(data), f"{size} as JSON, more than the {_MOST} of one answer", _MOST)
     answer = await part_of_text(decoded.text, data, facts, want, show)
     files.saw(path, facts.sha256, whole=answer.data.complete)
     return _with_all(answer, decoded.text, facts) if whole and not answer.data.complete else answer
@@ -95,17 +103,27 @@ async def _read(files: Workspace, path: Place, data: bytes, want: Want, show: Sh
 async def _streamed(files: Workspace, path: Place, want: Want, show: Show, most: int, whole: bool) -> Answer[FileText]:
     """Show a part of a file that is too large to be read whole."""
     if whole:
-        raise Problem(
-            Code.FILE_TOO_LARGE,
-            f"{show.path} has {path.size} bytes, more than the {most} that may be read whole; leave `whole` out to "
-            "read it in parts.",
-            next_call={"tool": "read_file", "args": {"path": show.path}},
-            bytes=path.size,
-            max_bytes=most,
-        )
+        raise _too_large(show.path, path.size, f"more than the {most} that may be read whole", most)
     answer = await part_of_stream(files, path, want, show)
     files.saw(path, answer.data.sha256, whole=False)
     return answer
+
+
+def _too_large(shown: str, size: int, why: str, most: int) -> Problem:
+    return Problem(
+        Code.FILE_TOO_LARGE,
+        f"{shown} has {size} bytes, {why}; leave `whole` out to read it in parts.",
+        next_call={"tool": "read_file", "args": {"path": shown}},
+        bytes=size,
+        max_bytes=most,
+    )
+
+
+def _as_json(text: str, secrets: Secrets) -> int:
+    """How many bytes `data` takes with this text in it, as it is shown."""
+    import orjson
+
+    return len(orjson.dumps(secrets.text(text))) + _ROOM
 
 
 def _taken_in(data: bytes, shown: str) -> tuple[Decoded, Facts]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from handrail import urls
 from handrail.errors import Code, Problem
 from handrail.ports import Limits
 from handrail.words import noun
@@ -53,6 +54,23 @@ def read_cursor(text: str) -> Cursor:
     if found is None:
         raise Problem(Code.INVALID_ARGS, f"{text[:60]!r} is no cursor; leave it out to begin with the first page.")
     return Cursor(found[1], int(found[2]))
+
+
+def refuse_repeat(where: Cursor | None, method: str) -> None:
+    """INVALID_ARGS for the next page of a POST whose answer is not held."""
+    if where is not None and method != "GET":
+        text = "The answer is not held any more, and a POST is not sent again for its next page."
+        raise Problem(Code.INVALID_ARGS, text)
+
+
+def need_same(where: Cursor | None, sha256: str, tool: str, url: str) -> None:
+    """INVALID_ARGS for a cursor into another body than the one that came now."""
+    if where is not None and where.digest != sha256[:16]:
+        raise Problem(
+            Code.INVALID_ARGS,
+            f"{urls.parse(url).shown} has changed since the first page, so this cursor leads nowhere; begin again.",
+            next_call={"tool": tool, "args": {"url": url}},
+        )
 
 
 def end_of_page(text: str | Whole, offset: int, limits: Limits) -> int:

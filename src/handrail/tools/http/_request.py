@@ -19,9 +19,11 @@ Headers = Annotated[dict[str, str] | None, "further headers; credentials of know
 Method = Annotated[Literal["GET", "POST"], "POST asks a person unless a rule allows it"]
 Body = Annotated[str | None, Field(max_length=16 * 1024 * 1024), "what a POST sends; name its Content-Type in headers"]
 Timeout = Annotated[
-    int | None, Field(ge=1000, le=60000), "milliseconds for all of it, redirects and retries too; none: 15000"
+    int | None, Field(ge=1000, le=60000), "milliseconds for all of it, redirects and retries too; none: as settings say"
 ]
-MaxBytes = Annotated[int, Field(ge=1, le=2**31), "the largest body that is taken, unpacked"]
+MaxBytes = Annotated[
+    int | None, Field(ge=1, le=2**31), "the largest body that is taken, unpacked; none: as settings say"
+]
 
 EXCERPT_CHARS = 500
 AROUND = 64 * 1024  # what lies this near decides what is hidden

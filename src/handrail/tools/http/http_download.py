@@ -40,7 +40,7 @@ async def http_download(
     path: Writes,
     headers: ask.Headers = None,
     timeout_ms: Annotated[int, Field(ge=1000, le=120000), "milliseconds for all of it"] = 120000,
-    max_bytes: ask.MaxBytes = 100 * 1024 * 1024,
+    max_bytes: ask.MaxBytes = None,
     overwrite: Annotated[bool, "replace a file that is there"] = False,
     sha256: Annotated[str | None, Field(pattern="^[0-9A-Fa-f]{64}$"), "what the file must be"] = None,
 ) -> Answer[Downloaded]:

@@ -13,7 +13,17 @@ from handrail.errors import Code, Problem
 from handrail.ports import HttpResponse, Limits, Net, Secrets, Spill
 from handrail.tools.http import _request as ask
 from handrail.tools.http._charset import as_it_is, decode, is_binary
-from handrail.tools.http._pages import Cursor, Whole, end_of_page, read_again, read_cursor, utf8_bytes, wrapped
+from handrail.tools.http._pages import (
+    Cursor,
+    Whole,
+    end_of_page,
+    need_same,
+    read_again,
+    read_cursor,
+    refuse_repeat,
+    utf8_bytes,
+    wrapped,
+)
 from handrail.words import Answer, Ref, Truncation
 
 Format = Annotated[Literal["text", "markdown"], "markdown: HTML as Markdown; text: the body as it is"]
@@ -53,7 +63,7 @@ async def http_fetch(
     headers: ask.Headers = None,
     body: ask.Body = None,
     timeout_ms: ask.Timeout = None,
-    max_bytes: ask.MaxBytes = 5 * 1024 * 1024,
+    max_bytes: ask.MaxBytes = None,
     cursor: Annotated[str | None, "from the last page, to go on"] = None,
     format: Format = "markdown",  # noqa: A002  the argument's own name
 ) -> Answer[Fetched]:
@@ -63,7 +73,7 @@ async def http_fetch(
     held = None if where is None else net.kept(f"{name} {where.digest}")
     if held is not None and where is not None:
         return Page(name, held, read_again(held.body), where, method, limits).answer(net, secrets)
-    _refuse_repeat(where, method)
+    refuse_repeat(where, method)
     came, digest = await net.arrived(ask.request(url, method, headers, body, timeout_ms, max_bytes))
     ask.need_answer(came, secrets)
 
@@ -75,7 +85,7 @@ async def http_fetch(
 
     text, response, warnings, ref = await _aside(len(came.body), read)
     response = _with(response, sha256=await digest())
-    _same(where, response, url)
+    need_same(where, response.sha256, "http_fetch", url)
     refs = () if ref is None else (ref if ref.sha256 else replace(ref, sha256=response.sha256),)
     page = Page(name, response, text, where or Cursor(response.sha256[:16], 0), method, limits, refs)
     return page.answer(net, secrets, warnings)
@@ -86,21 +96,6 @@ def _kept(text: Whole, secrets: Secrets, spill: Spill, *, hashed: bool) -> Ref:
     if secrets.quiet(text.body):
         return spill.keep(text.body, "http", hashed=hashed)
     return spill.put(secrets.text(text[:]), "http")
-
-
-def _refuse_repeat(where: Cursor | None, method: str) -> None:
-    if where is not None and method != "GET":
-        text = "The answer is not held any more, and a POST is not sent again for its next page."
-        raise Problem(Code.INVALID_ARGS, text)
-
-
-def _same(where: Cursor | None, response: HttpResponse, url: str) -> None:
-    if where is not None and where.digest != response.sha256[:16]:
-        raise Problem(
-            Code.INVALID_ARGS,
-            f"{urls.parse(url).shown} has changed since the first page, so this cursor leads nowhere; begin again.",
-            next_call={"tool": "http_fetch", "args": {"url": url}},
-        )
 
 
 def _readable(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -45,8 +46,19 @@ _BACK = {
 }
 
 
+# Set by the one who reads the steps from a journal: no rule of the operator stands against them, so nobody else may.
+from_record: ContextVar[bool] = ContextVar("handrail-undo", default=False)
+
+
 def undo_touches(args: Mapping[str, Any]) -> Sequence[Touch]:
-    """Every path that a step back changes."""
+    """Every path that a step back changes; steps that come from no record are refused."""
+    if not from_record.get():
+        raise Problem(
+            Code.POLICY_DENIED,
+            "undo_changes puts back what is on record and takes no steps from a call; "
+            "`handrail runs undo` and `Runtime.undo` take changes back.",
+            rule="builtin.undo",
+        )
     touches = []
     for step in args["steps"]:
         kind = TouchKind.FS_DELETE if step.op in ("create", "mkdir") else TouchKind.FS_WRITE
@@ -78,8 +90,12 @@ async def undo_changes(
         change = Change(step.path, step.op, step.before, step.after, step.mode, step.source, step.link)
         await files.restore(place, change, image)
     undone = Undone([step.path for step in steps], list(dict.fromkeys(step.call for step in steps)))
-    summary = f"Took back {len(steps)} change(s) of {len(undone.calls)} call(s)"
+    summary = f"Took back {_counted(len(steps), 'change')} of {_counted(len(undone.calls), 'call')}"
     return Answer(undone, summary, "\n".join([summary, *(f"{_BACK[step.op]} {step.path}" for step in steps)]))
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 async def _check_all(files: Workspace, places: Places, steps: Sequence[Restore]) -> None:

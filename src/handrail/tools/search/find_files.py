@@ -16,7 +16,6 @@ from handrail.tools.search._shown import call_text, cursor_of, many, prefix_of, 
 from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation, noun
 
 HERE = at(".")
-_FEW = 20
 
 
 @noun
@@ -132,13 +131,9 @@ def _next_note(search: _Search, result: FoundPaths) -> list[str]:
 
 
 def _ignore_note(search: _Search, result: FoundPaths) -> list[str]:
-    """Say what ignore rules hide, where so little was found that it matters."""
-    if (
-        not search.query.respect_ignore
-        or result.next_cursor
-        or len(result.paths) > _FEW
-        or result.hidden_by_ignore == 0
-    ):
+    """Say what ignore rules hide, on the first page and the last."""
+    between = search.cursor and result.next_cursor
+    if not search.query.respect_ignore or between or result.hidden_by_ignore == 0:
         return []
     count = result.hidden_by_ignore
     told = (
