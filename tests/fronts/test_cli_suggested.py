@@ -68,6 +68,19 @@ def test_what_an_earlier_run_kept_is_not_there_in_a_new_one(cli: Cli) -> None:
     assert said not in cli("call", "--run", "r", "read_file", "path=run:observations/1.txt").err
 
 
+def test_a_file_that_must_be_read_first_is_read_in_the_same_run(cli: Cli) -> None:
+    """The two commands that are shown do what was wanted, one after the other: the second asks a person."""
+    wanted = ("write_file", "path=a.txt", "content=new", "mode=overwrite")
+    told = cli("call", "--enable", "fs", *wanted).err
+    line = next(line for line in told.splitlines() if line.startswith("  try: "))
+    _, *words = shlex.split(line.removeprefix("  try: "))
+    run = words[words.index("--run") + 1]
+    assert f"then this call with --run {run}, too" in told
+    assert cli(*words).code == 0
+    asked = cli("call", "--enable", "fs", "--run", run, *wanted)
+    assert (asked.code, asked.err.startswith("APPROVAL_REQUIRED")) == (4, True)
+
+
 def test_an_unknown_kind_of_touch_is_told_with_the_nearest(cli: Cli) -> None:
     """Instead of a call that is permitted nothing; a dialect's own kinds are known in it."""
     ended = cli("call", "--permissions", "fs.raed", "read_file", "path=a.txt")

@@ -14,7 +14,7 @@ _TOLD = frozenset({"rule", "where", "findings", "approval", "errors", "mend", "l
 _OF_JOBS = frozenset({"job_read", "job_input", "job_stop"})
 
 
-def problem_lines(outcome: Outcome, given: Mapping[str, Any]) -> Iterator[str]:
+def problem_lines(outcome: Outcome, given: Mapping[str, Any], run_id: str = "") -> Iterator[str]:
     """Tell a problem: the message, then what else is known, one thing a line; commands as the one that was given."""
     error = outcome.error
     assert error is not None
@@ -36,6 +36,9 @@ def problem_lines(outcome: Outcome, given: Mapping[str, Any]) -> Iterator[str]:
         yield "  What keeps programs between calls: `handrail mcp`, or one `Runtime` in Python."
     elif error.code == "NOT_FOUND" and error.message.startswith("run:") and not given.get("run_id"):
         yield "  Each `handrail call` is a run of its own; `handrail call --run RUN …` looks in one that was before."
+    elif error.code == "STALE_FILE" and error.next_call is not None and run_id and not given.get("run_id"):
+        yield f"  try: {suggested(error, {**given, 'run_id': run_id})}"
+        yield f"  then this call with --run {run_id}, too: each `handrail call` is a run of its own otherwise"
     elif (command := suggested(error, given)) is not None:
         yield f"  try: {command}"
 

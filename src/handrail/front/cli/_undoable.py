@@ -25,10 +25,13 @@ def last_change(given: Mapping[str, Any]) -> tuple[Path, str]:
         if left and (best is None or left[-1].ts > best[0]):
             best = (left[-1].ts, item.path, left[-1].call)
     if best is None:
-        raise click.UsageError(
+        text = (
             f"There is nothing to take back: no run of this workspace in {runs_folder(given)} changed a file that is "
             f"not put back already.\n{ELSEWHERE.rstrip()}"
         )
+        nothing = click.ClickException(text)  # the usage was right
+        nothing.exit_code = 2
+        raise nothing
     return best[1], best[2]
 
 

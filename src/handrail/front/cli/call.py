@@ -231,7 +231,7 @@ def show(outcome: Outcome, *, as_json: bool, given: Mapping[str, Any] | None = N
     else:
         from handrail.front.cli._problems import problem_lines
 
-        sys.stderr.write("".join(f"{line}\n" for line in problem_lines(outcome, given)))
+        sys.stderr.write("".join(f"{line}\n" for line in problem_lines(outcome, given, run_id)))
     return exit_code(outcome)
 
 
