@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from handrail.undoing import Ended
 
 
+class _Nothing(click.ClickException):
+    """There is nothing to do; the usage was right, so it is not told."""
+
+    exit_code = 2
+
+
 def last_change(given: Mapping[str, Any]) -> tuple[Path, str]:
     """The run and the call that changed something last in this workspace and are not taken back yet."""
     best: tuple[str, Path, str] | None = None
@@ -29,9 +35,7 @@ def last_change(given: Mapping[str, Any]) -> tuple[Path, str]:
             f"There is nothing to take back: no run of this workspace in {runs_folder(given)} changed a file that is "
             f"not put back already.\n{ELSEWHERE.rstrip()}"
         )
-        nothing = click.ClickException(text)  # the usage was right
-        nothing.exit_code = 2
-        raise nothing
+        raise _Nothing(text)
     return best[1], best[2]
 
 
