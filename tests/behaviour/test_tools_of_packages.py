@@ -36,6 +36,12 @@ async def other(path: str) -> str:
 Install = Callable[[str, str, str], Path]
 
 
+@pytest.fixture(autouse=True)
+def heard(caplog: pytest.LogCaptureFixture) -> None:
+    """Hear warnings, whatever a command line that ran in this process before made of them."""
+    caplog.set_level(logging.WARNING, logger="handrail")
+
+
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Put a package beside the others: its name, its entry points and its only module, named like it."""
