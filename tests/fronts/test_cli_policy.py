@@ -59,6 +59,17 @@ def test_explain_has_the_exit_code_of_the_call(cli: Cli) -> None:
     assert codes == [0, 3, 4, 2, 2]
 
 
+def test_explain_takes_the_names_of_a_dialect(cli: Cli) -> None:
+    """A call of another system's is judged as the native one that it stands for, and an unknown name names its own."""
+    enabled = ("--enable", "delete_path")
+    theirs = cli("policy", "explain", "delete_file", "path=a.txt", "--dialect", "clude", *enabled)
+    ours = cli("policy", "explain", "delete_path", "path=a.txt", "confirm=true", *enabled)
+    assert (theirs.code, theirs.out) == (ours.code, ours.out)
+    assert theirs.out.startswith("delete_path: ask")
+    wrong = cli("policy", "explain", "delete_path", "path=a.txt", "--dialect", "clude")
+    assert (wrong.code, "no tool 'delete_path' in the dialect clude" in wrong.err) == (2, True)
+
+
 def test_explain_says_what_fails_before_anybody_is_asked(cli: Cli) -> None:
     """A file that exists is asked for only once the call says that it means to replace it, and knows what."""
     plain = cli("policy", "explain", "write_file", "path=a.txt", "content=x")

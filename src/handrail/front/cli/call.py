@@ -155,7 +155,7 @@ async def _call(given: Mapping[str, Any], args: dict[str, Any]) -> tuple[Outcome
     from handrail.front.cli._live import following
     from handrail.front.cli._progress import showing
 
-    permissions = _kinds(given["permissions"], given["dialect"])
+    permissions = kinds_of(given["permissions"], given["dialect"])
     async with opened(given) as runtime, following(runtime, live=given["live"]), showing(runtime):
         # Without a name nobody goes on with the run: it ends with this call.
         if given["run_id"] is None and hasattr(runtime.kernel.parts.approver, "last_call"):
@@ -163,7 +163,7 @@ async def _call(given: Mapping[str, Any], args: dict[str, Any]) -> tuple[Outcome
         if given["skill"] and not given["as_json"]:
             _warn_of_skill(runtime, given["skill"])
         with suppress(Problem):  # an unknown tool is the kernel's to tell
-            args = typed(_schema(runtime, given), args, given["pairs"])
+            args = typed(schema_of(runtime, given), args, given["pairs"])
         outcome = await runtime.call(
             given["tool"],
             args,
@@ -175,7 +175,7 @@ async def _call(given: Mapping[str, Any], args: dict[str, Any]) -> tuple[Outcome
         return outcome, runtime.run_id
 
 
-def _schema(runtime: Any, given: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
+def schema_of(runtime: Any, given: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
     """The argument schema of the tool that was named, in the dialect it was named in; made when it is needed."""
     if given["dialect"] in (None, "native"):
         tool = runtime.parts.catalog.get(given["tool"])
@@ -194,7 +194,7 @@ def _warn_of_skill(runtime: Any, skill: str) -> None:
         sys.stderr.write(f"warning: {problem.message}\n")
 
 
-def _kinds(text: str | None, dialect: str | None = None) -> list[str] | None:
+def kinds_of(text: str | None, dialect: str | None = None) -> list[str] | None:
     """The kinds that a call is limited to; one that nobody knows would permit nothing, which nobody means."""
     if text is None:
         return None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from handrail.front.cli._common import CONFIG, JSON, WORKSPACE, console, judging, loaded, print_json, run_async
-from handrail.front.cli.call import _kinds, arguments, typed
+from handrail.front.cli._common import CONFIG, DIALECT, JSON, WORKSPACE, console, judging, loaded, print_json, run_async
+from handrail.front.cli.call import arguments, kinds_of, schema_of, typed
 
 if TYPE_CHECKING:
     from handrail.errors import Problem
@@ -56,6 +56,7 @@ def show(**given: Any) -> None:
 @click.option("--enable", multiple=True, metavar="TOOL", help="explain as if this tool or toolset were enabled")
 @click.option("--permissions", metavar="KINDS", help="explain for a call that is limited to these kinds of touch")
 @click.option("--skill", metavar="NAME", help="explain for a call on behalf of this skill")
+@DIALECT
 @WORKSPACE
 @CONFIG
 @JSON
@@ -72,11 +73,11 @@ def explain(**given: Any) -> int:
 
     async def explained() -> Told:
         async with judging(given) as runtime:
-            tool = runtime.parts.catalog.get(given["tool"])
-            values = typed(lambda: tool.spec()["args_schema"], args, given["pairs"])
-            how = {"skill": given["skill"], "permissions": _kinds(given["permissions"])}
+            values = typed(schema_of(runtime, given), args, given["pairs"])
+            kinds = kinds_of(given["permissions"], given["dialect"])
+            how = {"skill": given["skill"], "permissions": kinds, "dialect": given["dialect"]}
             found, loaded = runtime.explanation(given["tool"], values, **how), runtime.parts.loaded
-            fails = await _foreseen(runtime, found, values, how)
+            fails = await _foreseen(runtime, found, given["tool"], values, how)
             return Told(with_addresses(found, loaded), change_of(runtime, found, given), fails, loaded)
 
     try:
@@ -100,7 +101,7 @@ class Told(NamedTuple):
 
 
 async def _foreseen(
-    runtime: Runtime, found: Explanation, args: Mapping[str, Any], how: Mapping[str, Any]
+    runtime: Runtime, found: Explanation, name: str, args: Mapping[str, Any], how: Mapping[str, Any]
 ) -> Problem | None:
     """What would fail a call that is asked for before anybody is asked; None where nothing would."""
     from handrail.errors import Problem
@@ -108,7 +109,7 @@ async def _foreseen(
     if found.verdict.decision.word != "ask":
         return None
     try:
-        await runtime.preview(found.tool.name, args, **how)
+        await runtime.preview(name, args, **how)
     except Problem as problem:
         return problem
     return None
