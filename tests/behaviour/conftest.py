@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import subprocess
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,10 @@ def ws(tmp_path: Path, files: WorkspaceFiles) -> Path:
 def call(files: WorkspaceFiles) -> BoundFiles:
     """The workspace of one call."""
     return files.bind("call-1", ())
+
+
+@pytest.fixture
+def removed(tmp_path: Path) -> Iterator[None]:
+    """Remove trees that are too deep for whoever clears up after tests."""
+    yield
+    subprocess.run(["rm", "-rf", str(tmp_path)], check=False)

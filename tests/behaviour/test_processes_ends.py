@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +29,13 @@ time.sleep(60)
 """
 
 
+pytestmark = pytest.mark.usefixtures("removed")
+
+
 @pytest.fixture(autouse=True, scope="module")
 def sandbox() -> None:
     """Everything here needs one."""
     need_sandbox()
-
-
-@pytest.fixture(autouse=True)
-def removed(tmp_path: Path) -> Iterator[None]:
-    """Remove trees that are too deep for whoever clears up after tests."""
-    yield
-    subprocess.run(["rm", "-rf", str(tmp_path)], check=False)
 
 
 def opened_with(work: Path, **exec_settings: Any) -> Runtime:

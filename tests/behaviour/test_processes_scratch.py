@@ -6,8 +6,7 @@ import asyncio
 import ctypes
 import os
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -28,17 +27,13 @@ T = TypeVar("T")
 WAYS = {f"{offer.backend} {offer.tier}": offer for offer in OFFERED}
 
 
+pytestmark = pytest.mark.usefixtures("removed")
+
+
 @pytest.fixture(autouse=True, scope="module")
 def sandbox() -> None:
     """Everything here needs one."""
     need_sandbox()
-
-
-@pytest.fixture(autouse=True)
-def removed(tmp_path: Path) -> Iterator[None]:
-    """Remove trees that are too deep for whoever clears up after tests."""
-    yield
-    subprocess.run(["rm", "-rf", str(tmp_path)], check=False)
 
 
 def opened_with(work: Path, way: str) -> Runtime:

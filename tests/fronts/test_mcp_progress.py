@@ -158,12 +158,20 @@ async def test_a_call_that_tells_nothing_says_that_it_still_runs(monkeypatch: py
 
 async def test_without_a_token_nobody_looks() -> None:
     """What is not asked for costs nothing."""
-    call = Ongoing(Peer("2025-11-25"), "run_command", None, lambda _: pytest.fail("told"))
+    seen: list[str] = []
+
+    def looked() -> Written:
+        seen.append("looked")
+        return Written(0, 0, "")
+
+    call = Ongoing(Peer("2025-11-25"), "run_command", None, lambda _: seen.append("told"))
     call.start()
-    call.follow(lambda: pytest.fail("looked"))
+    call.follow(looked)
     call.loads(5, 10)
     call.tell("x")
+    await asyncio.sleep(0)
     call.stop()
+    assert seen == []
 
 
 def test_a_line_is_told_only_once_it_is_whole_and_hidden(sink: Sink) -> None:

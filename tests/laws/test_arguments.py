@@ -186,7 +186,8 @@ def test_a_slip_beside_a_real_fault_does_not_hide_it() -> None:
 def test_nothing_is_mended_where_settings_forbid_it() -> None:
     """`tools.repair = false` refuses what would have been mended."""
     for args in ({"limit": "5"}, {"limit": None}, {"tags": "[]"}):
-        refused({"path": "a", **args}, repair=False)
+        told = [name for name, *_ in fields(refused({"path": "a", **args}, repair=False))]
+        assert told == list(args)
 
 
 def test_the_callers_own_arguments_are_never_changed() -> None:
