@@ -1,13 +1,14 @@
-# Two commands matter: `make run` and `make test`. Both set up what they need.
+# Two commands matter: `make run` and `make test`. Each sets up what it needs, in either order.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SHOWN := $(VENV)/.run
 STAMP := $(VENV)/.ready
 JOBS ?= auto
 
 .PHONY: run test test-full check bench docs picture clean
 
-run: $(STAMP)
+run: $(SHOWN)
 	@$(BIN)/handrail tour
 
 test: $(STAMP)
@@ -36,9 +37,14 @@ bench: $(STAMP)
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
 
-$(STAMP): pyproject.toml
+$(SHOWN): pyproject.toml
 	@echo "Setting up $(VENV) (once) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast]'
+	@touch $(SHOWN)
+
+$(STAMP): $(SHOWN)
+	@echo "Adding what tests need (once; some 500 MB) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast]' --group dev
 	@touch $(STAMP)

@@ -1,7 +1,9 @@
 """MCP: reads of 1 KB over stdio against the npm reference filesystem server, over HTTP against the SDK's own server.
 
 One thin client for all: it writes a message and reads the answer. The contestants take turns. The reference server is
-looked for in `HANDRAIL_NODE_MODULES` (a node_modules folder with @modelcontextprotocol/server-filesystem in it).
+looked for in `HANDRAIL_NODE_MODULES` (a node_modules folder with @modelcontextprotocol/server-filesystem in it) and run
+by the Node that lies beside it, else by the system's. Every tool of its that has a cost of its own is measured, so that
+nothing is said to be faster that is not.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ROUNDS = int(os.environ.get("HANDRAIL_BENCH_ROUNDS", "15"))
+TURNS, EACH = max(5, ROUNDS // 2), 20  # of each tool of the dialect
 BATCH, CONNECTIONS, REQUESTS = 300, 32, 1600
 TEXT = "".join(f"line {number:4} of a small file of about a kilobyte\n" for number in range(21))
 TOKEN = "a-token-for-the-benchmark"
@@ -75,34 +78,49 @@ def line(message: Any) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-def call(number: int, tool: str, path: str) -> bytes:
+def call(number: int, tool: str, **args: Any) -> bytes:
     """The line of a call."""
-    params = {"name": tool, "arguments": {"path": path}}
+    params = {"name": tool, "arguments": args}
     return line({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
+
+
+def node() -> str | None:
+    """The Node that the packages bring, else the system's."""
+    modules = Path(os.environ.get("HANDRAIL_NODE_MODULES", "nowhere"))
+    places = ("node/bin/node", "node-linux-*/bin/node", "node/node_modules/*/bin/node")
+    beside = [found for place in places for found in modules.glob(place)]
+    return str(beside[0]) if beside else shutil.which("node")
 
 
 def reference(root: Path) -> list[str] | None:
     """The command of the npm reference server, where it is installed."""
     modules = os.environ.get("HANDRAIL_NODE_MODULES", "")
     script = Path(modules, "@modelcontextprotocol", "server-filesystem", "dist", "index.js")
-    node = shutil.which("node")
-    return [node, str(script), str(root)] if node and modules and script.exists() else None
+    runs = node()
+    return [runs, str(script), str(root)] if runs and modules and script.exists() else None
+
+
+def ours(root: Path, *flags: str) -> list[str]:
+    """The command of our server."""
+    return [str(Path(sys.executable).with_name("handrail")), "mcp", "--workspace", str(root), *flags]
+
+
+DIALECT = ("--dialect", "mcp-filesystem", "--preset", "mcp-filesystem")
 
 
 def stdio(root: Path, env: Mapping[str, str]) -> dict[str, float]:
     """Calls a second of each, in turns."""
-    ours = [str(Path(sys.executable).with_name("handrail")), "mcp", "--workspace", str(root)]
     commands: dict[str, tuple[list[str], Callable[[int], bytes]]] = {
-        "handrail mcp": (ours, lambda number: call(number, "read_file", f"{number % 8}.txt")),
+        "handrail mcp": (ours(root), lambda number: call(number, "read_file", path=f"{number % 8}.txt")),
         "handrail mcp --dialect mcp-filesystem": (
-            [*ours, "--dialect", "mcp-filesystem", "--preset", "mcp-filesystem"],
-            lambda number: call(number, "read_text_file", str(root / f"{number % 8}.txt")),
+            ours(root, *DIALECT),
+            lambda number: call(number, "read_text_file", path=str(root / f"{number % 8}.txt")),
         ),
     }
     if (peer := reference(root)) is not None:
         commands["npm server-filesystem"] = (
             peer,
-            lambda number: call(number, "read_text_file", str(root / f"{number % 8}.txt")),
+            lambda number: call(number, "read_text_file", path=str(root / f"{number % 8}.txt")),
         )
     clients = {name: Thin(command, env) for name, (command, _) in commands.items()}
     times: dict[str, list[float]] = {name: [] for name in clients}
@@ -124,13 +142,65 @@ def stdio(root: Path, env: Mapping[str, str]) -> dict[str, float]:
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
+# What is asked of each tool of the dialect: ten folders with twenty files of a kilobyte each lie below the root.
+ASKED: dict[str, Callable[[Path, int], dict[str, Any]]] = {
+    "read_text_file": lambda root, n: {"path": str(root / f"d{n % 10}/f{n % 20}.txt")},
+    "read_multiple_files": lambda root, _: {"paths": [str(root / f"d{i}/f{i}.txt") for i in range(10)]},
+    "list_directory": lambda root, n: {"path": str(root / f"d{n % 10}")},
+    "list_directory_with_sizes": lambda root, n: {"path": str(root / f"d{n % 10}")},
+    "directory_tree": lambda root, _: {"path": str(root)},
+    "search_files": lambda root, n: {"path": str(root), "pattern": f"**/f{n % 10}*.txt"},
+    "get_file_info": lambda root, n: {"path": str(root / f"d{n % 10}/f{n % 20}.txt")},
+    "write_file": lambda root, n: {"path": str(root / f"w{n % 10}.txt"), "content": f"{n}\n{TEXT}"},
+    "edit_file": lambda root, n: {
+        "path": str(root / f"d{n % 10}/f0.txt"),
+        "edits": [{"oldText": "line    0", "newText": f"line    0 {n % 7}"}],
+    },
+}
+
+
+def dialect(folder: Path, env: Mapping[str, str]) -> dict[str, tuple[float, float]]:
+    """Calls a second of every tool of the dialect and of the reference server, in turns; nothing without it."""
+    roots = [folder / "dialect", folder / "reference"]
+    for root in roots:
+        for number in range(200):
+            (root / f"d{number // 20}").mkdir(parents=True, exist_ok=True)
+            (root / f"d{number // 20}/f{number % 20}.txt").write_text(TEXT)
+    peer = reference(roots[1])
+    if peer is None:
+        return {}
+    clients = [Thin(ours(roots[0], *DIALECT), env), Thin(peer, env)]
+    for client in clients:
+        client.greet()
+    rates: dict[str, tuple[float, float]] = {}
+    for tool in ASKED:
+        taken: tuple[list[float], list[float]] = ([], [])
+        for turn in range(TURNS + 1):
+            for client, root, times in zip(clients, roots, taken, strict=True):
+                times.append(_turn(client, root, tool, turn * EACH))
+        rates[tool] = (EACH / statistics.median(taken[0][1:]), EACH / statistics.median(taken[1][1:]))
+    for client in clients:
+        client.close()
+    return rates
+
+
+def _turn(client: Thin, root: Path, tool: str, first: int) -> float:
+    """Seconds for a few calls of a tool, each answered without an error."""
+    start = time.perf_counter()
+    for number in range(first, first + EACH):
+        answer = client.ask(call(number, tool, **ASKED[tool](root, number)))
+        assert b'"isError":true' not in answer, answer
+        assert b'"result"' in answer, answer
+    return time.perf_counter() - start
+
+
 def first_answer(root: Path, env: Mapping[str, str]) -> dict[str, float]:
     """Seconds from the start of a process to its first answer, and to its list of tools; the quickest of each."""
-    ours = [str(Path(sys.executable).with_name("handrail")), "mcp", "--workspace", str(root)]
-    commands = {"handrail mcp": ours} | ({} if (peer := reference(root)) is None else {"npm server-filesystem": peer})
+    peer = reference(root)
+    commands = {"handrail mcp": ours(root)} | ({} if peer is None else {"npm server-filesystem": peer})
     listing = line({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     found: dict[str, float] = {}
-    for _ in range(max(5, ROUNDS // 2)):
+    for _ in range(ROUNDS):
         for name, command in commands.items():
             start = time.perf_counter()
             client = Thin(command, env)
@@ -205,15 +275,14 @@ async def rate(port: int) -> float:
 
 def http(root: Path, env: Mapping[str, str]) -> dict[str, float]:
     """Calls a second of each, in turns."""
-    handrail = str(Path(sys.executable).with_name("handrail"))
     ports = {"handrail mcp --http": free_port(), "mcp SDK, minimal server": free_port()}
     first, second = ports.values()
     config = root.parent / "http.toml"  # so many clients at once ask for the same thing several times in a row
     config.write_text("limits.max_repeats = 0\n")
-    ours = [handrail, "mcp", "--workspace", str(root), "--config", str(config), "--http", f"127.0.0.1:{first}"]
+    command = ours(root, "--config", str(config), "--http", f"127.0.0.1:{first}")
     theirs = [sys.executable, str(HERE / "mcp_peers.py"), str(second), str(root)]
     times: dict[str, list[float]] = {name: [] for name in ports}
-    with listening(ours, first, env), listening(theirs, second, env):
+    with listening(command, first, env), listening(theirs, second, env):
         for warm in range(max(5, ROUNDS // 3)):
             for name, port in ports.items():
                 found = asyncio.run(rate(port))
@@ -244,8 +313,19 @@ def main() -> None:
             for name, value in rows.items():
                 ratio = f"   {values[0] / value:5.2f} times" if unit == "calls/s" and len(values) > 1 else ""
                 print(f"    {name:38} {value:9.0f} {unit}{ratio}")
-        if reference(root) is None:
-            print("the npm reference server is not installed: set HANDRAIL_NODE_MODULES to compare with it")
+        tell(dialect(Path(folder), env))
+
+
+def tell(rates: Mapping[str, tuple[float, float]]) -> None:
+    """Print how the tools of the dialect compare, and what ran the reference server."""
+    if not rates:
+        print("the npm reference server is not installed: set HANDRAIL_NODE_MODULES to compare with it")
+        return
+    print("stdio, every tool of the dialect: handrail, npm server-filesystem")
+    for tool, (mine, other) in rates.items():
+        print(f"    {tool:38} {mine:9.0f} {other:9.0f} calls/s   {mine / other:5.2f} times")
+    version = subprocess.check_output([node() or "node", "--version"], text=True).strip()
+    print(f"npm server-filesystem runs on Node {version}")
 
 
 if __name__ == "__main__":

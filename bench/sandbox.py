@@ -1,5 +1,7 @@
 """Starting `/bin/true` in tier A against bubblewrap with an equal profile: alone, with a heap of 1 GiB, eight at once.
 
+And the self-test that comes before the first program after a boot, of each way to confine.
+
 Run it alone: `python bench/sandbox.py [rounds]`. All sides take turns, so that load on the machine hits all.
 """
 
@@ -17,15 +19,17 @@ from functools import partial
 from pathlib import Path
 
 from handrail.sandbox import bubblewrap
-from handrail.sandbox.backends import OFFERED
+from handrail.sandbox.backends import OFFERED, Offer
 from handrail.sandbox.inside.bubble import FIRST_DATA
 from handrail.sandbox.launching import Sandbox
 from handrail.sandbox.plan import Plan
+from handrail.sandbox.selftest import self_test
 
 ROUNDS = 60
 AT_ONCE = 8
 GIB = 1 << 30
 HOLD = 1.6
+SELF_TEST_HOLD = 100  # milliseconds
 FILTER = 60
 
 
@@ -52,7 +56,18 @@ def main() -> None:
         del heap
         crowd = {name: partial(together, side) for name, side in list(sides.items())[:2]}
         at_once = medians(crowd, max(5, rounds // 6))
-    show(alone, full, at_once)
+    tested = medians({f"{offer.backend} {offer.tier}": partial(tried, offer) for offer in OFFERED}, max(5, rounds // 3))
+    missed = [*show(alone, full, at_once), *show_tested(tested)]
+    if missed:
+        sys.exit("; ".join(missed))
+
+
+def tried(offer: Offer) -> None:
+    """Make a sandbox and put it to the test, as the first use after a boot does."""
+    sandbox = offer.make()
+    found = self_test(offer, sandbox)
+    sandbox.close()
+    assert found.holds, found
 
 
 class Peer:
@@ -125,8 +140,8 @@ def medians(sides: Mapping[str, Callable[[], None]], rounds: int) -> dict[str, f
     return {name: statistics.median(times) for name, times in taken.items()}
 
 
-def show(alone: dict[str, float], full: dict[str, float], at_once: dict[str, float]) -> None:
-    """Print the table; the exit code tells whether the figure holds."""
+def show(alone: dict[str, float], full: dict[str, float], at_once: dict[str, float]) -> list[str]:
+    """Print the table; give what does not hold."""
     peer, ours = alone["bubblewrap, equal profile"], alone["tier A, native"]
     print(f"| start of `/bin/true` to its end | ms | against bubblewrap | to hold: {HOLD} |")
     print("|---|---|---|---|")
@@ -137,8 +152,14 @@ def show(alone: dict[str, float], full: dict[str, float], at_once: dict[str, flo
     crowd = at_once["bubblewrap, equal profile"]
     for name, value in at_once.items():
         print(f"| {AT_ONCE} at once: {name} | {value:.2f} | {crowd / value:.2f} times its throughput | |")
-    if ours > HOLD * peer:
-        sys.exit(f"tier A takes {ours / peer:.2f} times bubblewrap's time")
+    return [f"tier A takes {ours / peer:.2f} times bubblewrap's time"] if ours > HOLD * peer else []
+
+
+def show_tested(tested: dict[str, float]) -> list[str]:
+    """Print the rows of the self-test; give what does not hold."""
+    for name, value in tested.items():
+        print(f"| self-test: {name} | {value:.1f} | | {SELF_TEST_HOLD} ms |")
+    return [f"the self-test of {name} takes {value:.0f} ms" for name, value in tested.items() if value > SELF_TEST_HOLD]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How long a command takes from start to end, in times of a Python that does nothing.
 
-The commands take turns, each in a fresh process with its byte code ready; the quickest of each is compared, by the
-clock on the wall and by the processor's, which other programs on the machine disturb less.
+The commands take turns, each in a fresh process with its byte code ready; the medians are compared, by the clock on
+the wall and by the processor's, which other programs on the machine disturb less.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 ROUNDS = int(os.environ.get("HANDRAIL_BENCH_ROUNDS", "20"))
 BOUNDS = {"handrail --version": 5, "handrail call read_file": 20}  # in times of `python -c pass`
@@ -76,8 +77,8 @@ def main() -> None:
     bare = next(iter(found.values()))
     print(f"{'command':28} {'wall':>9} {'ratio':>7} {'processor':>10} {'ratio':>7}  bound")
     for name, times in found.items():
-        wall, processor = min(times.wall), min(times.processor)
-        ratios = f"{wall / min(bare.wall):6.1f}×", f"{processor / min(bare.processor):6.1f}×"
+        wall, processor = median(times.wall), median(times.processor)
+        ratios = f"{wall / median(bare.wall):6.1f}×", f"{processor / median(bare.processor):6.1f}×"
         bound = f"{BOUNDS[name]}×" if name in BOUNDS else ""
         print(f"{name:28} {wall * 1000:6.1f} ms {ratios[0]} {processor * 1000:7.1f} ms {ratios[1]}  {bound}")
 

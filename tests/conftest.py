@@ -1,4 +1,4 @@
-"""Every test has a user of its own: state, settings and cache lie in its temporary folder."""
+"""Every test has a user of its own: home, state, settings and cache lie in its temporary folder."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def own_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep a test away from the user's real state, settings and secrets."""
     home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
     for name, folder in (("STATE", "state"), ("CONFIG", "config"), ("CACHE", "cache")):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(home / folder))
     for name in list(os.environ):

@@ -16,6 +16,8 @@ from handrail.errors import Code, Problem
 from handrail.spelling import nearest
 from handrail.words import Json, noun
 
+_MOST_PROBLEMS = 10  # of one call that are told
+_MOST_MISSING = 50  # that a wrong name is held against
 _SCALARS = {"int", "str", "bool", "list", "dict"}
 _ALIASES = {
     "path": ("file", "file_path", "filepath", "filename", "file_name", "dir", "directory", "folder", "target_file"),
@@ -166,12 +168,14 @@ class Shape:
     def _refuse(self, args: Mapping[str, Json], error: ValidationError) -> NoReturn:
         from handrail.misfit import told
 
-        problems = [told(item) for item in error.errors(include_url=False)]
+        errors = error.errors(include_url=False)
+        problems = [told(item) for item in errors[:_MOST_PROBLEMS]]  # there may be any number of them
+        missing = [item for item in errors if item["type"].startswith("missing")][:_MOST_MISSING]
+        lacking = [told(item)["field"] for item in missing]
         for problem in problems:
             if problem["expected"] == "no such argument":
                 inside, _, wrong = problem["field"].rpartition(".")
                 names = _names_inside(self.args_schema(), inside) if inside else self._names
-                lacking = [p["field"] for p in problems if p["expected"] == "it is required"]
                 near = nearest(wrong, lacking, 1, 0.5) or nearest(wrong, names, 1, 0.6) or _aliased(wrong, names)
                 known = f"not known, use one of {', '.join(names)}" if names else "not known, there are no arguments"
                 problem["expected"] = f"did you mean {near[0]}?" if near else known
@@ -180,7 +184,7 @@ class Shape:
         raise Problem(
             Code.INVALID_ARGS,
             f"The arguments do not fit: {text}.",
-            errors=problems[:10],
+            errors=problems,
             next_args=renamed,
         )
 

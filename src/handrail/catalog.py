@@ -217,7 +217,7 @@ def _declared(
     parameters, targets, injected, result = _signature(name, function)
     kinds = _permissions(name, targets, touches, permissions, pure)
     _check_programs(name, function, injected, kinds)
-    changes = not kinds or any(changes_world(Touch(kind, "", unsafe=True)) for kind in kinds)
+    changes = not kinds or any(changes_world(Touch(kind, "", unsafe=kind is TouchKind.NET_CONNECT)) for kind in kinds)
     return {
         "name": name,
         "function": function,

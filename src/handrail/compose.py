@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack, closing
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -92,33 +94,42 @@ class Composed:
         self.journal.checkpoint()
 
     async def close(self) -> None:
-        """Finish the run: projections, checkpoint, lock."""
+        """Finish the run: programs, projections, checkpoint, lock; to its end, also when the caller is cancelled."""
+        ending = asyncio.ensure_future(self._close())
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await asyncio.wait([ending])
+            raise
+
+    async def _close(self) -> None:
         from handrail.store.projections import project
 
-        await self.programs.close()
-        try:
-            if not self.journal.read_only:
-                usage = self.limits.used(self.clock.monotonic())
-                self.journal.append("run.finished", None, {"trace_id": self.journal.run_id, "usage": usage})
-        finally:
-            await self.journal.close()
-            await self.outside.close()
-            await self.faculties.close()
-            await self.files.close()
-            self.ledger.close()
+        async with AsyncExitStack() as last_first:  # what fails keeps nothing else from being let go
+            last_first.callback(self.ledger.close)
+            last_first.push_async_callback(self.files.close)
+            last_first.push_async_callback(self.faculties.close)
+            last_first.push_async_callback(self.outside.close)
+            last_first.push_async_callback(self.journal.close)
+            last_first.callback(self._record_end)
+            last_first.push_async_callback(self.programs.close)
         project(self.folder.path)
+
+    def _record_end(self) -> None:
+        if not self.journal.read_only:
+            usage = self.limits.used(self.clock.monotonic())
+            self.journal.append("run.finished", None, {"trace_id": self.journal.run_id, "usage": usage})
 
 
 def compose(options: Options) -> Composed:
     """Open a run: settings, folder, journal, then all that works on them."""
     ground = _ground(options)
-    try:
-        composed = _composed(ground)
+    with ExitStack() as undo:
+        undo.callback(ground.journal.abandon)
+        composed = _composed(ground, undo)
         composed.programs.mend()
+        undo.pop_all()
         return composed
-    except BaseException:
-        ground.journal.abandon()
-        raise
 
 
 def _ground(options: Options) -> Ground:
@@ -139,10 +150,9 @@ def _ground(options: Options) -> Ground:
     return Ground(options, clock, loaded, folder, journal, redactor, roots)
 
 
-def _composed(ground: Ground) -> Composed:
+def _composed(ground: Ground, undo: ExitStack) -> Composed:
     options, settings, journal, clock = ground.options, ground.settings, ground.journal, ground.clock
-    images = Images(ground.folder.archive, settings.undo.max_bytes)
-    spill = FileSpill(ground.folder.observations)
+    images, spill = Images(ground.folder.archive, settings.undo.max_bytes), FileSpill(ground.folder.observations)
     files = WorkspaceFiles(
         ground.roots,
         allow_absolute=settings.workspace.allow_absolute,
@@ -150,7 +160,8 @@ def _composed(ground: Ground) -> Composed:
         locks_dir=paths.state_dir() / "locks",
         seen=journal.state.seen,
     )
-    ledger = SqliteLedger(paths.state_dir() / "ledger.db", clock)
+    undo.callback(files.let_go)
+    ledger = undo.enter_context(closing(SqliteLedger(paths.state_dir() / "ledger.db", clock)))
     catalog, ground = _catalog(ground)
     limits = Limits(_limit_bounds(settings), journal.state.usage, clock.monotonic() - ground.folder.age(clock.now()))
     screen = JournaledScreen(journal, ground.redactor, options.screen)
@@ -300,7 +311,7 @@ def _approver(ground: Ground, ledger: SqliteLedger) -> ports.Approver:
         if getattr(given, "ledger", ledger) is None:
             given.ledger = ledger  # type: ignore[attr-defined]  # shipped fakes answer on record, as people do
         return given
-    terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
     # A command in a script is waited for itself: it waits for a person elsewhere only where that was asked for.
     hurried = ground.options.caller == "cli" and not ground.loaded.where("approvals.wait_seconds")
     if ground.settings.mode is Mode.HEADLESS or (hurried and not terminal):

@@ -93,7 +93,7 @@ FACTS: dict[Code, CodeFacts] = {
     ),
     Code.JOURNAL_UNAVAILABLE: CodeFacts("unknown", "nothing was run: the journal cannot be written", True),
     Code.RUN_BUSY: CodeFacts("unknown", "nothing was run: another process owns the run", True),
-    Code.OUTCOME_UNKNOWN: CodeFacts("unknown", "the call was started before a crash and its end is not known"),
+    Code.OUTCOME_UNKNOWN: CodeFacts("unknown", "the call was started before, and how it ended was not kept"),
     Code.NOT_FOUND: CodeFacts("tool_exec", "nothing is there; near names are given"),
     Code.NOT_A_FILE: CodeFacts("tool_exec", "a folder, device or pipe stands where a file is needed"),
     Code.NOT_A_DIRECTORY: CodeFacts("tool_exec", "something else stands where a folder is needed"),

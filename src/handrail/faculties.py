@@ -116,13 +116,11 @@ class Faculties:
             host = Host(
                 self.choose or (lambda: chosen(ground.settings)), terms, roots, Watch((), self._files.access),
                 redactor=ground.redactor, spill=self._spill, clock=ground.clock,
-                scratch=str(folder.sandbox.resolve()), aside=str(folder.sandbox), count=self._count,
+                scratch=str(folder.sandbox.resolve()), aside=str(folder.sandbox),
+                count=self._limits.usage.count_process,
             )  # fmt: skip
             self._programs = RunPrograms(host)
         return self._programs
-
-    def _count(self) -> None:
-        self._limits.usage.used["processes"] += 1
 
 
 def _service(settings: Settings) -> str | None:

@@ -28,6 +28,7 @@ from handrail.gates.step import (
     Judged,
     Rest,
     Step,
+    above,
     arm,
     denial,
     disarm,
@@ -124,11 +125,13 @@ class Kernel:
         except asyncio.CancelledError:
             self._fail(step, Problem(Code.CANCELLED, "The caller gave up."))
             raise
-        except Misuse:
+        except Misuse as misuse:
+            if step.started:
+                self._fail(step, internal(step, misuse))
             raise
         except OSError as error:
             return self._fail(step, system_problem(error))
-        except Exception as error:  # noqa: BLE001  a tool's own bug must not end the run
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a tool's own bug must not end the run
             log.error("call %s of %s failed\n%s", step.id, step.name, self._finisher.hidden(format_exc()))
             return self._fail(step, internal(step, error))
         finally:
@@ -237,7 +240,8 @@ class Kernel:
             if touch.skill is not None:
                 return self._skills.resolve(touch)
             return (self._placed(step, touch) if touch.kind in FILES else touch,)
-        return tuple([self._placed(step, touch) if touch.kind in FILES else touch for touch in touches])
+        seen = [touch for touch in touches if not touch.private or self._files.covers(touch.target)]
+        return tuple([self._placed(step, touch) if touch.kind in FILES else touch for touch in seen])
 
     def _placed(self, step: Step, touch: Touch) -> Touch:
         """Fill in the canonical place; what lies outside stays without one, and policy denies it."""
@@ -290,8 +294,8 @@ class Kernel:
         """Wait for a slot and for other calls on the same files, then act; nested calls pass their parent's."""
         touches: Sequence[Touch] = step.touches
         if step.call.parent is not None:
-            above = _held_above(self._active, step)
-            touches = [touch for touch in touches if touch.place is not None and touch.place.absolute not in above]
+            held = frozenset().union(*(caller.held for caller in above(self._active, step)))
+            touches = [touch for touch in touches if touch.place is not None and touch.place.absolute not in held]
         slot = self._slots.get(tool.name) if step.call.parent is None else None
         if slot is not None:
             step.waited = step.waited or slot.locked()
@@ -328,22 +332,25 @@ class Kernel:
             self._journal.flush()
             result = await self._rest(step, tool, Rest(work, awaited))
         outcome = self._finisher.finished(step, result, self._monotonic())
-        self._writer.end("tool.completed", step, outcome, "done" if step.changing else "none")
-        return outcome
+        return self._writer.end("tool.completed", step, outcome, "done" if step.changing else "none")
 
     async def _rest(self, step: Step, tool: Tool, rest: Rest) -> Any:
         """Wait for a tool that has begun to wait, until its deadline."""
         seconds = tool.timeout_seconds or self.parts.timeout_seconds
         task = step.task = asyncio.current_task()
+        assert task is not None
+        before = task.cancelling()  # a call may be made while its caller is being cancelled
         arm(step, seconds)
         try:
             return await rest
         except asyncio.CancelledError:
-            if not step.expired or task is None or task.uncancel() > 0:
+            if not step.expired or task.cancelling() > before + 1:
                 raise
             raise Problem(Code.TIMEOUT, f"{tool.name} did not finish within {seconds:g} s.", seconds=seconds) from None
         finally:
             disarm(step)
+            if step.expired:  # ours is over, also where the tool took no notice of it
+                task.uncancel()
 
     async def _recheck(self, step: Step) -> None:
         """Resolve and decide again: what is done must be what was judged and approved."""
@@ -363,7 +370,7 @@ class Kernel:
         """Make the one failed outcome of a call, and write it down."""
         outcome = self._finisher.failed(step, problem, self._monotonic())
         try:
-            self._writer.end("tool.failed", step, outcome, effect_of(step))
+            outcome = self._writer.end("tool.failed", step, outcome, effect_of(step))
         except Problem as unwritten:
             if problem.code is not Code.JOURNAL_UNAVAILABLE and not step.started:
                 return self._finisher.failed(step, unwritten, self._monotonic())
@@ -387,13 +394,3 @@ def _same_place(before: Place | None, after: Place | None) -> bool:
     if before is None or after is None:
         return before is after
     return before.path == after.path and before.kind is after.kind and before.root is after.root
-
-
-def _held_above(active: Mapping[str, Step], step: Step) -> frozenset[str]:
-    """What the callers of a nested call hold already."""
-    held: frozenset[str] = frozenset()
-    parent = step.call.parent
-    while parent is not None and (above := active.get(parent)) is not None:
-        held |= above.held
-        parent = above.call.parent
-    return held

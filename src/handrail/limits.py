@@ -43,6 +43,10 @@ class Usage:
             if self.used[name] >= bound:
                 raise self._used_up(name, bound)
 
+    def count_process(self) -> None:
+        """Count a program that is started."""
+        self.used["processes"] += 1
+
     def check_prompts(self) -> None:
         """Refuse when people were asked often enough."""
         bound = self._bounds.get("prompts")

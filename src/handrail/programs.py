@@ -134,7 +134,7 @@ class Programs:
             clock=ground.clock,
             scratch=str(folder.sandbox.resolve()),
             aside=str(folder.sandbox),
-            count=self._count,
+            count=self._limits.usage.count_process,
             serve=self._served,
             run_id=ground.journal.run_id,
             unfinished=str(self._unfinished),
@@ -164,9 +164,6 @@ class Programs:
         with suppress(Problem):
             self._ground.journal.append("net.connected", call_id, hidden)
             self._ground.journal.flush()
-
-    def _count(self) -> None:
-        self._limits.usage.used["processes"] += 1
 
 
 def _nowhere(touch: Touch) -> None:

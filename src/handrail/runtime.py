@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -151,10 +152,11 @@ class Runtime:
             narrowed = _checked(texts, permissions)
             if spoken != "native":
                 speaker = dialects.get(spoken)
-                narrowed = None if narrowed is None else frozenset(speaker.permissions(narrowed))
+                narrowed = None if narrowed is None else speaker.permissions(narrowed, name, args)
                 steps = speaker.steps(name, args, repair=composed.kernel.parts.repair)
                 if steps is not None:
-                    return await self._stepped(steps, trace_id=trace_id, skill=skill, permissions=narrowed)
+                    how = {"trace_id": trace_id, "skill": skill, "permissions": narrowed}
+                    return await self._stepped(steps, idempotency_key, **how)
             trace, caller = trace_id or "", composed.caller
             call = Call(
                 name, args, call_id or "", version, caller, trace, idempotency_key, skill, narrowed, approval,
@@ -169,8 +171,8 @@ class Runtime:
         """What a dialect adds to an outcome: where it looked, its own limits, the whole of what was cut."""
         speaker, limits = dialects.get(call.dialect), composed.loaded.settings.limits
         if outcome.error is not None:
-            return speaker.placed(outcome, self._where(composed))
-        outcome = speaker.fitted(outcome, limits.max_output_lines, limits.max_output_bytes)
+            return speaker.failed(outcome, self._where(composed), call.args)
+        outcome = speaker.fitted(outcome, limits.max_output_lines, limits.max_output_bytes, call.args)
         rest = None if outcome.truncation is None else speaker.rest(outcome, call.args)
         if rest is None:
             return outcome
@@ -179,7 +181,7 @@ class Runtime:
 
     async def _kept(self, outcome: Outcome, rest: Rest, **how: Any) -> Outcome:
         """Keep the whole of a cut answer with the run, gathered by calls through every gate, and name it."""
-        text = await self._stepped(rest, **how)
+        text = await self._stepped(rest, None, **how)
         if not text:
             return outcome
         try:
@@ -188,12 +190,16 @@ class Runtime:
             return replace(outcome, warnings=(*outcome.warnings, problem.message))
         return replace(outcome, refs=(*outcome.refs, ref), redacted=outcome.redacted or MARK in text)
 
-    async def _stepped(self, steps: Generator[tuple[str, dict[str, Any]], Outcome, T], **how: Any) -> T:
+    async def _stepped(
+        self, steps: Generator[tuple[str, dict[str, Any]], Outcome, T], key: str | None, **how: Any
+    ) -> T:
         """Make the calls that one call of a dialect stands for, each through every gate; give what comes of them."""
         try:
             tool, args = next(steps)
-            while True:
-                tool, args = steps.send(await self.call(tool, args, dialect="native", **how))
+            for number in count(1):
+                own = None if key is None else f"{key}#{number}"
+                tool, args = steps.send(await self.call(tool, args, dialect="native", idempotency_key=own, **how))
+            raise AssertionError  # counting has no end
         except StopIteration as done:
             whole: T = done.value
             return whole
@@ -239,7 +245,7 @@ class Runtime:
         """Carry a call up to its verdict, and not further."""
         composed = self.parts
         spoken, caller = dialect or self.dialect, caller or composed.caller
-        narrowed = None if permissions is None else dialects.get(spoken).permissions(permissions)
+        narrowed = None if permissions is None else dialects.get(spoken).permissions(permissions, name, args)
         call = Call(name, args or {}, caller=caller, skill=skill, permissions=narrowed, dialect=spoken)
         step = Step(call, "", composed.clock.monotonic())
         composed.kernel.prepare(step)

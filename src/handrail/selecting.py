@@ -1,21 +1,17 @@
-"""JMESPath with bounds: no expression can make a small input grow without end."""
+"""JMESPath with bounds: no expression makes a small input grow without end, or goes on when nobody waits any more."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
 
-from handrail.output.known import secret_name
-from handrail.output.patterns import MARK
-
-MAX_GROWTH = 10_000
 MAX_TEXT_BYTES = 1024 * 1024
-
-
-class Hides(Protocol):
-    """Redaction, as far as it is needed here."""
-
-    def text(self, text: str) -> str:
-        """Hide what must be hidden."""
+MAX_RESULT_BYTES = 16 * 1024 * 1024  # unless the input was larger
+MAX_WORK = 16 * 1024 * 1024
+QUICK_WORK = 64 * 1024  # what may hold up the event loop: some milliseconds
+_STEP = 16  # for evaluating one part of an expression once
+_REFERENCE = 8
 
 
 class ExpressionError(ValueError):
@@ -26,16 +22,42 @@ class ExpressionError(ValueError):
         self.position = position
 
 
-def search(expression: str, value: Any) -> Any:
-    """Evaluate; ExpressionError with the place."""
+class WorkError(ExpressionError):
+    """An expression that does more than it may."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "does too much for an input of this size: pick a field or a slice such as [:100] of it first, "
+            "and repeat `@` and the like less often"
+        )
+
+
+class Work:
+    """What an evaluation may still do, counted roughly in bytes handled. May be stopped from another thread."""
+
+    __slots__ = ("_stopped", "left")
+
+    def __init__(self, left: int = MAX_WORK) -> None:
+        self.left, self._stopped = left, False
+
+    def spend(self, amount: int) -> None:
+        """Take from it before something is done; WorkError where not enough is left."""
+        self.left -= amount
+        if self.left < 0 or self._stopped:
+            raise WorkError
+
+    def stop(self) -> None:
+        """Let the next step be the last."""
+        self._stopped = True
+
+
+def search(expression: str, value: Any, work: Work | None = None) -> Any:
+    """Evaluate; ExpressionError with the place, WorkError where it would do too much."""
     import jmespath
     from jmespath.exceptions import JMESPathError
 
     try:
-        compiled = jmespath.compile(expression)
-        if _growth(compiled.parsed) > MAX_GROWTH:
-            raise ExpressionError(f"repeats its input more than {MAX_GROWTH} times over")
-        return compiled.search(value, jmespath.Options(custom_functions=_functions()))
+        found = _interpreter()(work or Work()).visit(jmespath.compile(expression).parsed, value)
     except JMESPathError as error:
         raise _told(error, expression) from None
     except RecursionError:
@@ -48,58 +70,11 @@ def search(expression: str, value: Any) -> Any:
         OverflowError,
     ) as error:  # what the evaluator does not foresee: [::0], max_by of a mix
         raise ExpressionError(f"cannot be evaluated: {error}") from None
-
-
-def hidden(value: Any, secrets: Hides, *, named: bool = False) -> Any:
-    """Hide secrets before an expression can turn them round, take them apart or out of the field that names them."""
-    if isinstance(value, str):
-        return MARK if named and value.strip() else secrets.text(value)
-    if isinstance(value, list):
-        return [hidden(item, secrets, named=named) for item in value]
-    if isinstance(value, dict):
-        return {secrets.text(key): hidden(item, secrets, named=secret_name(key)) for key, item in value.items()}
-    return value
-
-
-def _told(error: Any, expression: str) -> ExpressionError:
-    position = getattr(error, "lex_position", getattr(error, "lexer_position", None))
-    if position is None:
-        return ExpressionError(f"cannot be evaluated: {error}")
-    text = str(error).split("\n", 1)[0].rstrip(":")
-    place = min(position, len(expression)) if position >= 0 else len(expression)
-    return ExpressionError(
-        f"cannot be read: {text} (position {place}, before {expression[place : place + 20]!r})", place
-    )
-
-
-def _growth(node: dict[str, Any]) -> int:
-    """How often the result can hold the same part of the input: each list or object of choices multiplies it."""
-    growth, todo = 1, [node]
-    while todo:
-        item = todo.pop()
-        if item["type"] in ("multi_select_list", "multi_select_dict"):
-            growth *= max(1, len(item["children"]))
-        todo += [child for child in item["children"] if isinstance(child, dict)]
-    return growth
-
-
-def _functions() -> Any:
-    from jmespath import functions
-
-    class Bounded(functions.Functions):  # type: ignore[misc]
-        """The standard functions; texts made from values stay within a bound."""
-
-        @functions.signature({"types": []})  # type: ignore[untyped-decorator]
-        def _func_to_string(self, arg: Any) -> str:
-            if isinstance(arg, str):
-                return arg
-            if size_of(arg, MAX_TEXT_BYTES) > MAX_TEXT_BYTES:
-                raise ExpressionError(f"makes a text of more than {MAX_TEXT_BYTES} bytes")
-            import json
-
-            return json.dumps(arg, separators=(",", ":"), default=str)
-
-    return Bounded()
+    if size_of(found, MAX_RESULT_BYTES) > MAX_RESULT_BYTES:
+        given = size_of(value, 1 << 62)
+        if size_of(found, given) > given:
+            raise ExpressionError(f"gives more than {MAX_RESULT_BYTES} bytes; select less")
+    return found
 
 
 def size_of(value: Any, enough: int) -> int:
@@ -116,3 +91,115 @@ def size_of(value: Any, enough: int) -> int:
         else:
             size += len(item) + 2 if isinstance(item, str) else 4
     return size
+
+
+def _told(error: Any, expression: str) -> ExpressionError:
+    position = getattr(error, "lex_position", getattr(error, "lexer_position", None))
+    if position is None:
+        if size_of(getattr(error, "current_value", None), 200) > 200:
+            error.current_value = "a long one"  # written out, it could take any room
+        return ExpressionError(f"cannot be evaluated: {error}")
+    text = str(error).split("\n", 1)[0].rstrip(":")
+    place = min(position, len(expression)) if position >= 0 else len(expression)
+    return ExpressionError(
+        f"cannot be read: {text} (position {place}, before {expression[place : place + 20]!r})", place
+    )
+
+
+# ── evaluating ───────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def _interpreter() -> Callable[[Work], Any]:
+    from jmespath import visitor
+
+    class Counting(visitor.TreeInterpreter):  # type: ignore[misc]
+        """The standard interpreter; every step is counted before it is done."""
+
+        def __init__(self, work: Work) -> None:
+            super().__init__(visitor.Options(custom_functions=_functions()(work)))
+            self._work, self._spend = work, work.spend
+            compares = visitor.TreeInterpreter.COMPARATOR_FUNC
+            self.COMPARATOR_FUNC = {name: partial(self._compared, compare) for name, compare in compares.items()}
+
+        def _compared(self, compare: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+            if isinstance(left, (str, list, dict)) and left.__class__ is right.__class__:
+                self._spend(size_of(left, self._work.left))
+            return compare(left, right)
+
+        def visit(self, node: Any, *args: Any, **kwargs: Any) -> Any:
+            self._spend(_STEP)
+            return super().visit(node, *args, **kwargs)
+
+        def visit_slice(self, node: Any, value: Any) -> Any:
+            self._spend(_REFERENCE * len(value) if isinstance(value, list) else 0)
+            return super().visit_slice(node, value)
+
+        def visit_flatten(self, node: Any, value: Any) -> Any:
+            base = self.visit(node["children"][0], value)
+            if isinstance(base, list):
+                self._spend(_REFERENCE * sum(len(item) if isinstance(item, list) else 1 for item in base))
+            return super().visit_flatten({"children": [{"type": "literal", "value": base, "children": []}]}, value)
+
+    return Counting
+
+
+@cache
+def _functions() -> Callable[[Work], Any]:
+    from jmespath import functions
+
+    class Bounded(functions.Functions):  # type: ignore[misc]
+        """The standard functions; what they go through is counted, and texts stay within a bound."""
+
+        def __init__(self, work: Work) -> None:
+            self._work = work
+
+        def call_function(self, function_name: str, resolved_args: list[Any]) -> Any:
+            for arg in resolved_args:
+                self._work.spend(_cost(function_name, arg, self._work.left))
+            return super().call_function(function_name, resolved_args)
+
+        @functions.signature({"types": []})  # type: ignore[untyped-decorator]
+        def _func_to_string(self, arg: Any) -> str:
+            if isinstance(arg, str):
+                return arg
+            _need_room(size_of(arg, MAX_TEXT_BYTES))
+            import json
+
+            return json.dumps(arg, separators=(",", ":"), default=str)
+
+        @functions.signature({"types": ["string"]}, {"types": ["array-string"]})  # type: ignore[untyped-decorator]
+        def _func_join(self, separator: str, array: list[str]) -> str:
+            _need_room(sum(map(len, array)) + len(separator) * len(array))
+            return separator.join(array)
+
+        def _create_key_func(self, expref: Any, allowed_types: Any, function_name: Any) -> Any:
+            key_of = super()._create_key_func(expref, allowed_types, function_name)
+
+            def counted(item: Any) -> Any:
+                key = key_of(item)
+                self._work.spend(len(key) if isinstance(key, str) else 0)
+                return key
+
+            return counted
+
+    return Bounded
+
+
+_AT_ONCE = frozenset({"length", "type", "not_null", "to_array"})
+_INSIDE = frozenset({"contains", "max", "min", "sort", "join", "to_string"})  # look at what a list holds, too
+
+
+def _cost(function: str, arg: Any, enough: int) -> int:
+    """What a function goes through of one argument."""
+    if function in _AT_ONCE or not isinstance(arg, (str, list, dict)):
+        return 0
+    if isinstance(arg, str):
+        return len(arg)
+    times = len(arg).bit_length() if function in ("sort", "sort_by") else _REFERENCE
+    return len(arg) * times + (size_of(arg, enough) if function in _INSIDE else 0)
+
+
+def _need_room(size: int) -> None:
+    if size > MAX_TEXT_BYTES:
+        raise ExpressionError(f"makes a text of more than {MAX_TEXT_BYTES} bytes; make it of less")

@@ -205,9 +205,10 @@ class Touch:
     place: Place | None = None  # filled by workspace.resolve for fs touches
     below: tuple[str, ...] | None = None  # what lies below a folder that is deleted or moved, as paths beneath its root
     words: tuple[str, ...] = ()  # the argument list of a proc.exec touch
-    unsafe: bool = False  # net.connect: another method than GET or HEAD
+    unsafe: bool = False  # net.connect: neither GET nor HEAD; tool.use: not known to be harmless
     doubt: str = ""  # proc.exec: why the command cannot be fully understood; no rule covers it that allows words
     skill: SkillPart | None = None  # what it loads or runs of a skill
+    private: bool = False  # of a program, where only its sandbox sees it: no touch at all unless it lies beneath a root
 
     @property
     def shown(self) -> str:
@@ -458,4 +459,4 @@ def changes_world(touch: Touch) -> bool:
     """Whether a call with this touch must be durable in the journal before it acts."""
     if touch.kind is TouchKind.NET_CONNECT:
         return touch.unsafe
-    return touch.kind not in READ_ONLY or touch.how is How.LOAD
+    return touch.kind not in READ_ONLY or touch.unsafe or touch.how is How.LOAD

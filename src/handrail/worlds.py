@@ -79,6 +79,7 @@ class Worlds:
             protected=settings.workspace.protected,
             own_paths=_own_paths(ground),
             settings_files=tuple(os.path.realpath(file.path) for file in loaded.files),
+            skill_folders=_skill_folders(ground),
             allowed_hosts=settings.http.allowed_hosts,
             mode=settings.mode,
             caller=ground.options.caller,
@@ -93,7 +94,15 @@ class Worlds:
         # Both modes judge alike: what was asked for in one may be replayed in the other.
         mode = Mode.INTERACTIVE
         policy = replace(
-            self.base, roots=(), run_id="", own_paths=(), settings_files=(), caller="", origins={}, mode=mode
+            self.base,
+            roots=(),
+            run_id="",
+            own_paths=(),
+            settings_files=(),
+            caller="",
+            origins={},
+            mode=mode,
+            skill_folders=(),
         )
         self.digest = digest_of("handrail-policy-1", policy)
 
@@ -157,6 +166,13 @@ def _states(tool: Tool) -> tuple[Touch, ...]:
     marked = [Touch(mark.kind, "", mark.deep, mark.how, mark.follow) for _, mark in tool.targets]
     kinds = {touch.kind for touch in marked}
     return (*marked, *(Touch(kind, "") for kind in tool.permissions if kind not in kinds))
+
+
+def _skill_folders(ground: Ground) -> tuple[str, ...]:
+    """The folders of the project's skills, as they are named and where links lead; made later, they count, too."""
+    home = ground.roots[0].path
+    named = [os.path.normpath(os.path.join(home, name)) for name in ground.settings.skills.folders]
+    return tuple(dict.fromkeys([*named, *map(os.path.realpath, named)]))
 
 
 def _own_paths(ground: Ground) -> tuple[str, ...]:

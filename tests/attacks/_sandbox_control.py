@@ -18,6 +18,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ UNSHOWN_SAYING = {
 }
 
 
-def throw_away() -> None:
+def throw_away(secret: str) -> None:
     """Go on as root of a world of its own; what was there is covered, never changed."""
     ids = os.getuid(), os.getgid()
     _checked(libc.unshare(NAMESPACES), "unshare")
@@ -87,9 +88,9 @@ def throw_away() -> None:
     _devices()
     shutil.copy2("/usr/bin/env", "/dev/env")
     _mount("/dev/env", "/usr/bin/env", None, BIND)
-    for covered, name in (("/etc", "shadow"), ("/home", "notes"), ("/run", "socket"), ("/usr/share", "x")):
+    for covered, name in (("/etc", "shadow"), ("/home", "notes"), ("/run", secret), ("/usr/share", "x")):
         _mount("tmpfs", covered, "tmpfs")
-        Path(covered, name).write_text("a stand-in")
+        Path(covered, name).write_text(f"a stand-in with a {secret}")
     with socket.socket() as end:
         fcntl.ioctl(end, 0x8914, struct.pack("16sh22x", b"lo", 0x41))
 
@@ -185,7 +186,7 @@ def main(place: Path, secret: str) -> None:
         importlib.import_module(name)
     _, terminal = pty.openpty()
     try:
-        throw_away()
+        throw_away(secret)
     except OSError as error:
         print(json.dumps({"failed": f"there is no throw-away world here: {error}"}))
         return
@@ -196,6 +197,9 @@ def main(place: Path, secret: str) -> None:
         facts, watched = scene.facts() | {"uid": 1}, scene.watched()  # who is root here was somebody else before
         bounds = {name: row for name, row in BOUNDS.items() if name != "signal-everybody"}
         running = {name: Attempt(code, facts, terminal) for name, (_, code) in bounds.items()}
+        over = threading.Event()
+        watching = threading.Thread(target=scene.watch.until, args=(over.is_set,), daemon=True)
+        watching.start()
         for name, (how, code) in BATCH.items():
             if name in FILES:
                 scene.restore()
@@ -205,7 +209,11 @@ def main(place: Path, secret: str) -> None:
                 scene.ears.wait(name)
             found |= judge(scene, {name: said[name]}, before)
         scene.restore()
-        last = {name: attempt.said() for name, attempt in running.items()} | everybody(scene, terminal)
+        last = {name: attempt.said() for name, attempt in running.items()}
+        over.set()
+        watching.join()
+        last = {name: text + scene.watch.told().get(name, "") for name, text in last.items()}
+        last |= everybody(scene, terminal)
         found |= judge(scene, last, {})
         said |= last
     finally:

@@ -2,6 +2,7 @@
 
 - `leak`: a secret of the scene appears in what the attempt prints
 - `heard`: a listener or a process outside noticed it, or a file outside or a protected one changed
+- `used`: whoever looks at its processes from outside saw it use more than its bounds
 - `said`: the attempt prints `ESCAPED`, where only the kernel's answer can tell
 
 The code runs in a process of its own with `P` (the scene's paths and numbers), `sc` (a raw system call that raises),
@@ -39,6 +40,14 @@ def machine_code(code):
     m.write(code)
     at = ctypes.addressof(ctypes.c_char.from_buffer(m))
     return ctypes.CFUNCTYPE(ctypes.c_long)(at)()
+def named(number):
+    libc.prctl(15, (P["name"] % number).encode())  # its children have the name, too
+def until(act):
+    try:
+        act()
+    except (OSError, MemoryError) as e:
+        print("!", type(e).__name__, e, flush=True)
+    time.sleep(1)  # to be looked at
 W, O = P["work"], P["outside"]
 FIRST = os.getppid() if P["tier"] == "B" else 1  # the supervisor, or the namespace's first process
 """
@@ -63,7 +72,7 @@ FILES: dict[str, tuple[str, str]] = {
         ),
     ),
     "read-a-home-key": ("leak", 'show(O + "/home/.ssh/id_rsa")'),
-    "read-the-machine's-passwords": ("said", 'if open("/etc/shadow").read(): escaped()'),
+    "read-the-machine's-passwords": ("leak", 'show("/etc/shadow")'),
     "read-the-users'-homes": (
         "said",
         (
@@ -73,7 +82,7 @@ FILES: dict[str, tuple[str, str]] = {
     ),
     "read-tmp-of-the-machine": ("leak", 'show(P["tmp_file"])'),
     "read-shared-memory-files": ("leak", 'show(P["shm_file"])'),
-    "list-run": ("said", 'if os.listdir("/run"): escaped()'),
+    "list-run": ("leak", 'print(os.listdir("/run"))'),
     "read-hidden-file": ("leak", 'show(W + "/.netrc")'),
     "read-hidden-file-in-a-read-root": ("leak", 'show(P["read"] + "/.netrc")'),
     "read-hidden-file-deep": ("leak", 'show(W + "/a/b/c/.pgpass")'),
@@ -307,43 +316,35 @@ NETWORK: dict[str, tuple[str, str]] = {
     ),
 }
 
-# Each is a program of its own, with tight bounds; the code says itself what it reached.
-BOUNDS: dict[str, tuple[str, str]] = {
+# Each is a program of its own, with tight bounds, and is looked at from outside while it runs.
+_FILLS = (
+    "fs = []\ndef fill():\n    for i in range(8):\n"
+    '        fs.append(open({} + "/f%d" % i, "wb", 0)); fs[-1].write(bytes(4 << 20))\nuntil(fill)'
+)
+_TOUCHES = "        for i in range(0, len(b), 4096): b[i] = 1\n"
+_WATCHED = {
     "too-many-processes": (
-        "said",
-        ("n = 0\nfor _ in range(200):\n"
-        "    try:\n        p = os.fork()\n    except OSError:\n        break\n"
-        "    if p == 0:\n        os.close(1); os.close(2); time.sleep(20); os._exit(0)\n    n += 1\n"
-        "if n > 60: escaped()"),
+        "def fork():\n    for _ in range(200):\n"
+        "        if os.fork() == 0:\n            os.close(1); os.close(2); time.sleep(20); os._exit(0)\nuntil(fork)"
     ),
-    "too-much-memory": (
-        "said",
-        "b = bytearray(400 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1\nescaped()",
-    ),
+    "too-much-memory": f"def grow():\n    global b\n    b = bytearray(400 << 20)\n    if b:\n{_TOUCHES}until(grow)",
     "too-much-memory-together": (
-        "said",
-        ("for _ in range(4):\n    if os.fork() == 0:\n        os.close(1); os.close(2); b = bytearray(100 << 20)\n"
-         "        for i in range(0, len(b), 4096): b[i] = 1\n        time.sleep(5); os._exit(0)\n"
-         "time.sleep(3); escaped()"),
+        "for _ in range(4):\n    if os.fork() == 0:\n        os.close(1); os.close(2); b = bytearray(100 << 20)\n"
+        f"{_TOUCHES}        time.sleep(8); os._exit(0)\ntime.sleep(4)"
     ),
+    "too-much-scratch": _FILLS.format('os.environ["TMPDIR"]'),
+    "too-much-shared-memory": _FILLS.format('"/dev/shm"'),
+    "too-many-open-files": "fs = []\ndef fill():\n    for _ in range(200): fs.append(open('/dev/null'))\nuntil(fill)",
+    "too-much-processor-time": "while time.process_time() < 1.8: pass\ntime.sleep(1)",
+}
+WATCHED = tuple(_WATCHED)
+BOUNDS: dict[str, tuple[str, str]] = {
+    **{name: ("used", f"named({number})\n{code}") for number, (name, code) in enumerate(_WATCHED.items())},
     "too-large-a-file": (
         "heard",
         ('import signal; signal.signal(25, signal.SIG_IGN)\nf = open(W + "/free/large", "wb")\n'
         "for _ in range(20): f.write(bytes(1 << 20))\nf.flush()"),
     ),
-    "too-much-scratch": (
-        "said",
-        (
-            'for i in range(8):\n    with open(os.environ["TMPDIR"] + "/f%d" % i, "wb") as f:\n'
-            "        f.write(bytes(4 << 20))\nescaped()"
-        ),
-    ),
-    "too-much-shared-memory": (
-        "said",
-        'for i in range(8):\n    with open("/dev/shm/f%d" % i, "wb") as f:\n        f.write(bytes(4 << 20))\nescaped()',
-    ),
-    "too-many-open-files": ("said", 'fs = [open("/dev/null") for _ in range(200)]; escaped()'),
-    "too-much-processor-time": ("said", "t = time.time()\nwhile time.process_time() < 1.8: pass\nescaped()"),
     "signal-everybody": ("heard", "os.kill(-1, 9)"),
 }  # fmt: skip
 

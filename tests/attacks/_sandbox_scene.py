@@ -31,6 +31,7 @@ from handrail.words import Exclusion, Root
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from attacks._sandbox_probes import BATCH, BOUNDS, DESIGNED, NETWORK, PRELUDE, PROBES
+from attacks._sandbox_watch import Watch
 
 BACKENDS = {"A": OFFERED[0], "bwrap": OFFERED[1], "B": OFFERED[2]}
 # Each has a process outside of its own to harm.
@@ -118,12 +119,13 @@ class Scene:
         self.secret, self.tier, self.usr = secret, tier, f"{usr}/handrail-probe-{os.getpid()}"
         self.signalled = False
         signal.signal(signal.SIGUSR1, self._signalled)
-        self.machine = Machine()
+        self.machine, self.watch = Machine(), Watch(TIGHT)
         self.work, self.outside, self.read = place / "work", place / "outside", place / "read"
         self._files()
         (self.work / "free/large").touch()
         self.ears = Ears(self.outside)
-        self.tmp_file, self.shm_file = (Path(f"{where}/handrail-probe-{os.getpid()}") for where in ("/tmp", "/dev/shm"))
+        mark = secrets.token_hex(6)  # where each has a world of its own, process numbers meet
+        self.tmp_file, self.shm_file = (Path(f"{where}/handrail-probe-{mark}") for where in ("/tmp", "/dev/shm"))
         for path in (self.tmp_file, self.shm_file):
             path.write_text(secret)
         self.victims = {name: victim(secret) for name in VICTIMS}
@@ -191,7 +193,7 @@ class Scene:
             "udp": self.ears.udp, "abstract": self.ears.abstract, "address": own_address(), "uid": os.getuid(),
             "tmp_file": str(self.tmp_file), "shm_file": str(self.shm_file), "machine": os.uname().machine,
             "usr_file": self.usr, "etc_file": f"/etc/handrail-probe-{os.getpid()}",
-            "shm_key": self.machine.key, "processors": len(os.sched_getaffinity(0)),
+            "shm_key": self.machine.key, "name": self.watch.name, "processors": len(os.sched_getaffinity(0)),
         }  # fmt: skip
 
     def watched(self) -> dict[str, tuple[Path, ...]]:
@@ -331,6 +333,8 @@ def judge(scene: Scene, said: dict[str, str], before: dict[str, list[object]]) -
             found[name] = scene.secret in text
         elif how == "said":
             found[name] = "ESCAPED" in text
+        elif how == "used":
+            found[name] = scene.watch.over(name)
         elif name in NETWORK:
             found[name] = name in scene.ears.heard
         elif name.startswith("set"):
@@ -377,7 +381,9 @@ def bounded(sandbox: Sandbox, scene: Scene) -> dict[str, str]:
     facts = json.dumps(scene.facts())
     with ThreadPoolExecutor(len(wanted)) as pool:
         running = {name: pool.submit(ran, sandbox, scene.plan(TIGHT), code, facts) for name, code in wanted.items()}
-        return {name: done.result() for name, done in running.items()}
+        scene.watch.until(lambda: all(done.done() for done in running.values()))
+        said = {name: done.result() for name, done in running.items()}
+    return {name: text + scene.watch.told().get(name, "") for name, text in said.items()}
 
 
 if __name__ == "__main__":

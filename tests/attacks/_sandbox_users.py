@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,11 @@ import handrail
 ORDINARY = 54321
 SOURCE = Path(handrail.__file__).parent.parent
 USERS = ("this user", "an ordinary user")
+_PRIVATE = ("unshare", "--mount", "--propagation", "private", "--")
+_PLANT = (
+    'mount --bind "$0" /etc/shadow && grep -q "$1" /etc/shadow && mount -t tmpfs tmpfs /run && : > "/run/$1" && '
+    'shift && exec "$@"'
+)
 
 
 def missing(why: str) -> None:
@@ -58,9 +63,41 @@ def folder(user: str) -> Iterator[Path]:
 
 def run(user: str, program: Path | str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run a Python file or code as a user, with the package under test and a bare environment."""
-    how = [str(program)] if isinstance(program, Path) else ["-c", program]
+    return _run([*command(user), *_how(program), *arguments], env)
+
+
+def run_planted(
+    user: str, secret: str, place: Path, program: Path, *arguments: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """The same where a secret stands in the machine's passwords, for everybody to read, and is a name in `/run`.
+
+    Only root can plant it, in mounts of its own that go with the program; others run it as things are.
+    """
+    argv = [*command(user), *_how(program), *arguments]
+    if not _has_mounts_of_its_own():
+        return _run(argv, env)
+    stand_in = place / "shadow"
+    stand_in.write_text(f"root:{secret}:20000:0:99999:7:::\n")
+    stand_in.chmod(0o644)
+    return _run([*_PRIVATE, "sh", "-c", _PLANT, str(stand_in), secret, *argv], env)
+
+
+@cache
+def _has_mounts_of_its_own() -> bool:
+    if os.geteuid() != 0:
+        return False
+    able = shutil.which("unshare") is not None and subprocess.run([*_PRIVATE, "true"], check=False).returncode == 0
+    if not able and os.environ.get("CI") == "true":
+        pytest.fail("root cannot make mounts of its own here")
+    return able
+
+
+def _how(program: Path | str) -> list[str]:
+    return [str(program)] if isinstance(program, Path) else ["-c", program]
+
+
+def _run(argv: list[str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     surroundings = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1", **env}
-    argv = [*command(user), *how, *arguments]
     return subprocess.run(argv, env=surroundings, capture_output=True, text=True, timeout=120, check=False, cwd="/")
 
 

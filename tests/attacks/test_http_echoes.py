@@ -168,6 +168,34 @@ async def test_what_a_provider_gives_is_sent_and_never_shown(
     assert _parts(str(outcome.to_dict()) + record) == []
 
 
+async def test_a_provider_is_not_asked_for_a_host_that_policy_denies(
+    opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither where the call names it nor where an answer leads to it: credentials are looked up after policy."""
+    asked_for: list[str] = []
+
+    def give(host: str) -> str:
+        asked_for.append(host)
+        return SECRET
+
+    module = ModuleType("a_provider_of_this_test")
+    module.give = give  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    async with serving() as server:
+        server.on("/", "", 302, {"Location": server.url("/there", "b.test")})
+        server.on("/there", "there")
+        sources = {f"{host}:{server.port}": f"python:{module.__name__}:give" for host in ("a.test", "b.test")}
+        async with reaching(opens, server, f"a.test:{server.port}", http={"credentials": sources}) as runtime:
+            urls = [server.url("/", "a.test"), server.url("/there", "b.test")]
+            outcomes = [await runtime.call("http_fetch", {"url": url}) for url in urls]
+            met = list(asked_for)
+        async with reaching(opens, server, *sources, http={"credentials": sources}) as runtime:
+            assert (await runtime.call("http_fetch", {"url": urls[0]})).ok  # the negative control: both are allowed
+    assert [code(outcome) for outcome in outcomes] == ["HOST_NOT_ALLOWED"] * 2
+    assert (met, asked_for) == (["a.test"], ["a.test", "a.test", "b.test"])
+    assert server.paths() == ["/", "/", "/there"]
+
+
 async def test_a_credential_for_port_443_is_never_sent_in_clear_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who names that port means https."""
     monkeypatch.setenv("SOME_VALUE", SECRET)

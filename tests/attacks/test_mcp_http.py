@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -303,6 +304,25 @@ async def test_a_token_is_made_once_kept_private_and_told_once(
     kept = tmp_path / "state" / "handrail" / "token"
     assert (capsys.readouterr().err, kept.stat().st_mode & 0o777) == (f"token: {first}\n", 0o600)
     assert (bearer_token(None, env), capsys.readouterr().err) == (first, "")
+
+
+def test_two_first_starts_at_once_have_one_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second one waits until the first has written it, and prints nothing."""
+    from handrail.front.mcp import token
+    from handrail.store.private import make_folder
+
+    kept, others = tmp_path / "state" / "handrail" / "token", "t" * 43
+
+    def outrun(folder: Path) -> None:
+        make_folder(folder)
+        kept.touch()
+        threading.Timer(0.05, kept.write_text, (f"{others}\n",)).start()
+
+    monkeypatch.setattr(token, "make_folder", outrun)
+    env = {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    assert (token.bearer_token(None, env), capsys.readouterr().err) == (others, "")
 
 
 @pytest.mark.parametrize("text", ["", "short", "with a space in the middle of it", "ünglücklicherweise-kein-ascii"])

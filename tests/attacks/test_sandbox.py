@@ -18,7 +18,7 @@ import pytest
 
 from attacks._sandbox_control import UNSHOWN, UNSHOWN_SAYING
 from attacks._sandbox_probes import PROBES
-from attacks._sandbox_users import USERS, folder, missing, run
+from attacks._sandbox_users import USERS, folder, missing, run, run_planted
 from handrail.sandbox import landlock
 from handrail.sandbox.backends import OFFERED
 
@@ -61,8 +61,10 @@ BACKENDS = ("A", "bwrap", "B")
 def _ran(backend: str, user: str) -> tuple[int, str, str]:
     secret = f"secret-{secrets.token_hex(12)}"
     with folder(user) as place:
-        program = (CONTROL,) if backend == "none" else (SCENE, backend)
-        done = run(user, *program, str(place), secret, PROBE_SECRET=secret)
+        if backend == "none":
+            done = run(user, CONTROL, str(place), secret, PROBE_SECRET=secret)
+        else:
+            done = run_planted(user, secret, place, SCENE, backend, str(place), secret, PROBE_SECRET=secret)
     return done.returncode, done.stdout, done.stderr
 
 

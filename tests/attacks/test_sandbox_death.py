@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from attacks._sandbox_users import SOURCE, missing
+from attacks._sandbox_users import SOURCE, USERS, command, folder, missing
 from handrail.sandbox.backends import OFFERED, UNCONFINED, Offer
 from handrail.sandbox.launching import Child, Sandbox, SetupFailed
 from handrail.sandbox.plan import PATH, Bounds, Plan
@@ -156,24 +156,25 @@ async def test_a_stubborn_program_is_gone_soon_after_its_end_was_ordered(
         os.close(reads)
 
 
+@pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("backend", OFFERS)
-def test_nothing_survives_the_runtime(backend: str, room: Path, mark: str, scale: int) -> None:
+def test_nothing_survives_the_runtime(backend: str, user: str, mark: str, scale: int) -> None:
     """Killed with -9 while twenty stubborn programs run: all twenty are gone within three seconds."""
     # Without a sandbox nothing would bound what spreads.
     chosen = [code for how, code in STUBBORN.items() if backend != "none" or not how.startswith("spreads")]
     codes = [HEAD + code for code in islice(cycle(chosen), 20)]
-    for turn in range(scale):
-        place = room / str(turn)
-        argv = [sys.executable, "-c", RUNTIME, backend, str(place), json.dumps(codes), mark]
-        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE)}
-        with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as runtime:
-            assert runtime.stdout is not None
-            assert runtime.stdout.readline() == b"started\n"
-            for number in range(len(codes)):
-                until_up(place / str(number))
-            assert living(mark)
-            runtime.send_signal(signal.SIGKILL)
-        assert gone(mark)
+    for _ in range(scale):
+        with folder(user) as place:
+            argv = [*command(user), "-c", RUNTIME, backend, str(place), json.dumps(codes), mark]
+            env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
+            with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, cwd="/") as runtime:
+                assert runtime.stdout is not None
+                assert runtime.stdout.readline() == b"started\n"
+                for number in range(len(codes)):
+                    until_up(place / str(number))
+                assert living(mark)
+                runtime.send_signal(signal.SIGKILL)
+            assert gone(mark)
 
 
 async def test_what_a_program_leaves_behind_ends_with_it(sandbox: Sandbox, room: Path, mark: str) -> None:

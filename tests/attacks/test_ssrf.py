@@ -19,6 +19,7 @@ import pytest
 from attacks.spellings import SPELLINGS, sixes, suffixes
 from conftest import Opens
 from handrail import Runtime
+from handrail.errors import Code, Problem
 from handrail.net import gate
 from handrail.net.addresses import METADATA_NAMES
 from handrail.words import Outcome
@@ -206,6 +207,33 @@ async def test_a_name_of_metadata_is_refused_wherever_it_leads(name: str, spelle
         assert outcome.error is not None
         assert (outcome.error.code, found.good.connections, found.names.asked) == ("HOST_NOT_ALLOWED", 0, [])
         assert "gives out a machine's credentials" in outcome.error.message
+
+
+@pytest.mark.parametrize("allowed", [["169.254.0.0/16"], ["169.254.169.254/32"], ["0.0.0.0/0", "::/0"]])
+async def test_a_name_that_leads_to_metadata_is_refused_though_its_network_is_allowed(
+    allowed: list[str], opens: Opens
+) -> None:
+    """No name of its own gives it away, and settings allow all of the network: nobody is dialled."""
+    names = Names(cloud__test=[["169.254.169.254"]])
+    async with opens(config=http_settings("*:*", networks=allowed, max_retries=0)) as runtime:
+        resolving(runtime, names)
+        outcome = await runtime.call("http_fetch", {"url": "http://cloud.test/latest/meta-data/"})
+    assert outcome.error is not None
+    assert (outcome.error.code, outcome.error.details["address"], names.asked) == (
+        *("HOST_NOT_ALLOWED", "169.254.169.254"),
+        ["cloud.test"],
+    )
+    assert outcome.error.message.endswith("gives out a machine's credentials. No setting allows it.")
+
+
+@pytest.mark.parametrize("name", sorted(METADATA_NAMES))
+async def test_the_gate_itself_refuses_a_name_of_metadata(name: str) -> None:
+    """Also for whoever asks without a policy, with every network allowed, and before it is looked up."""
+    names = Names()
+    names.set(name, [GOOD])
+    with pytest.raises(Problem, match="No setting allows it") as refused:
+        await gate.Gate(["0.0.0.0/0", "::/0"], resolver=names).addresses(name, 80)
+    assert (refused.value.code, names.asked) == (Code.HOST_NOT_ALLOWED, [])
 
 
 async def test_proxy_variables_are_ignored(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,37 @@ async def test_a_redirected_post_keeps_its_body_only_where_it_must(status: int, 
     ]
 
 
+@pytest.mark.parametrize("status", [307, 308])
+async def test_a_post_that_is_sent_on_to_a_host_that_asks_is_not_sent(status: int, opens: Opens) -> None:
+    """The yes was for one host: the method is judged anew at the next."""
+    async with serving() as server, serving() as other:
+        server.on("/", "", status, {"Location": other.url("/there", "b.test")})
+        other.on("/there", "done")
+        hosts = [f"a.test:{server.port}", f"b.test:{other.port}"]
+        rules = [{**POST_ALLOWED[0], "target": hosts[0]}]
+        async with reaching(opens, server, *hosts, rules=rules) as runtime:
+            args = {"url": server.url("/", "a.test"), "method": "POST", "body": "hello"}
+            outcome = await runtime.call("http_fetch", args)
+    assert (code(outcome), other.connections) == ("POLICY_DENIED", 0), outcome.content
+    assert "asks unless a rule allows it" in outcome.content
+    assert [(asked.method, asked.body) for asked in server.asked] == [("POST", b"hello")]
+
+
+async def test_a_post_that_goes_on_as_a_get_asks_nobody(opens: Opens) -> None:
+    """The negative control: the same two hosts, and an answer that says to look there."""
+    async with serving() as server, serving() as other:
+        server.on("/", "", 303, {"Location": other.url("/there", "b.test")})
+        other.on("/there", "done")
+        hosts = [f"a.test:{server.port}", f"b.test:{other.port}"]
+        rules = [{**POST_ALLOWED[0], "target": hosts[0]}]
+        async with reaching(opens, server, *hosts, rules=rules) as runtime:
+            args = {"url": server.url("/", "a.test"), "method": "POST", "body": "hello"}
+            outcome = await runtime.call("http_fetch", args)
+    assert outcome.ok, outcome.content
+    assert outcome.data["text"] == "done"
+    assert [(asked.method, asked.body) for asked in (*server.asked, *other.asked)] == [("POST", b"hello"), ("GET", b"")]
+
+
 # ── limits ───────────────────────────────────────────────────────────────────────────────────
 
 

@@ -47,13 +47,19 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContex
 async def test_the_right_name_passes_on_a_pinned_address(
     certificate: tuple[ssl.SSLContext, Path], opens: Opens
 ) -> None:
-    """The address is dialled, the name is checked."""
+    """The address is dialled; the name is what the server is asked for, and what is checked."""
     context, trusted = certificate
-    async with serving(tls=context) as server:
-        server.on("/", "sealed")
-        async with reaching(opens, server, http={"ca_file": str(trusted)}) as runtime:
-            outcome = await runtime.call("http_fetch", {"url": server.url("/", "a.test")})
+    asked_for: list[str | None] = []
+    context.sni_callback = lambda _, name, __: asked_for.append(name)
+    try:
+        async with serving(tls=context) as server:
+            server.on("/", "sealed")
+            async with reaching(opens, server, http={"ca_file": str(trusted)}) as runtime:
+                outcome = await runtime.call("http_fetch", {"url": server.url("/", "a.test")})
+    finally:
+        context.sni_callback = None
     assert outcome.ok, outcome.content
+    assert (asked_for, server.asked[0].headers["host"]) == (["a.test"], f"a.test:{server.port}")
     assert outcome.data["text"] == "sealed"
     assert outcome.evidence[0].summary == "GET 200, 6 bytes from 127.0.0.1"
 

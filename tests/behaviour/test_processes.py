@@ -130,7 +130,7 @@ class Holding:
     def over(self) -> asyncio.Future[Ended]:
         """It is over."""
         done: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        done.set_result(Ended(0, None, 0.0, 0))
+        done.set_result(Ended(0, None, 0.0))
         return done
 
     def close(self) -> None:
@@ -224,6 +224,19 @@ async def test_long_output_shows_both_ends_and_the_rest_can_be_fetched(work: Pat
     assert outcome.refs[0].sha256 == sha(whole)
     assert len(outcome.content.encode()) <= 51200
     assert len(lines) <= 2000
+
+
+async def test_both_streams_are_kept_whole_and_apart(work: Path) -> None:
+    """Each in a file of its own name, with the hash of what it holds."""
+    async with runtime(work) as opened:
+        outcome = await run(opened, "seq 1 3000; seq 5000 9000 >&2")
+        streams_kept = outcome.refs[:2]
+        names = [ref.ref.rpartition("/")[2] for ref in streams_kept]
+        kept = [(opened.parts.folder.observations / name).read_text() for name in names]
+    streams = ["".join(f"{number}\n" for number in numbers) for numbers in (range(1, 3001), range(5000, 9001))]
+    assert [re.sub(r"_\d+\.", "_N.", name) for name in names] == ["stdout_N.txt", "stderr_N.txt"]
+    assert kept == streams
+    assert [ref.sha256 for ref in streams_kept] == [sha(stream) for stream in streams]
 
 
 @pytest.mark.parametrize(("code", "share"), [(0, 0.25), (3, 0.5)])

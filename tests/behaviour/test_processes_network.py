@@ -67,7 +67,7 @@ async def server() -> AsyncIterator[Server]:
 def settings(*hosts: str, **more: Any) -> dict[str, Any]:
     return {
         "tools": {"enable": ["exec"]},
-        "exec": {"allowed_hosts": list(hosts)},
+        "exec": {"allowed_hosts": list(hosts), "sandbox": more.get("sandbox", "auto")},
         "http": {"allowed_networks": ["127.0.0.0/8"]},
         "rules": [{"effect": "allow", "touch": "proc.exec"}, *more.get("rules", ())],
     }
@@ -93,11 +93,14 @@ async def visited(
     return outcome.data["stdout"].splitlines(), made
 
 
+@pytest.mark.parametrize("sandbox", ["native", "bwrap"])
 async def test_an_allowed_host_answers_and_each_connection_is_on_record(
-    work: Path, own_user: Path, server: Server
+    work: Path, own_user: Path, server: Server, sandbox: str
 ) -> None:
-    """Judged, counted, journaled; another host is refused and never dialled."""
-    got, made = await visited(work, settings(f"good.test:{server.port}"), server, "good.test", "evil.test")
+    """Judged, counted, journaled; another host is refused and never dialled, whatever makes the sandbox."""
+    need_sandbox(sandbox)
+    config = settings(f"good.test:{server.port}", sandbox=sandbox)
+    got, made = await visited(work, config, server, "good.test", "evil.test")
     assert [line.split()[:2] for line in got] == [["good.test", "200"], ["evil.test", "403"]]
     refused, answered = sorted(made, key=lambda event: event["host"])
     why = refused.pop("problem")

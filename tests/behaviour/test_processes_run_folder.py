@@ -33,7 +33,8 @@ async def test_a_program_sees_its_own_run_folders_and_no_journal(work: Path, own
     assert (await ran(work, backend, "true", "first")).ok
     runs = work / ".agent" / "runs"
     line = f"ls {runs}; cd {runs}; ls second; echo x > second/sandbox/made; touch planted; touch second/planted; true"
-    outcome = await ran(work, backend, line, "second")
+    (work / "look.sh").write_text(line)  # a program's own doing, which no line says
+    outcome = await ran(work, backend, "sh look.sh", "second")
     assert outcome.ok, outcome.content
     assert outcome.data["stdout"].split() == [
         "second",

@@ -46,3 +46,25 @@ async def test_the_least_tier_is_what_settings_say(
     async with runtime(work, config={"exec": {"min_tier": least}}) as opened:
         outcome = await run(opened, "echo x > ran")
     assert (outcome.error and outcome.error.code, (work / "ran").exists()) == (code, code is None), outcome.content
+
+
+async def test_a_denied_line_says_which_of_its_commands_was_meant(work: Path) -> None:
+    """A model that is told the part mends the part; a line of one command needs no such word."""
+    rule = {"effect": "deny", "touch": "proc.exec", "target": "git push *", "why": "not on Fridays"}
+    async with runtime(work, config={"rules": [rule]}) as opened:
+        several = await run(opened, "make && git push origin main | cat")
+        one = await run(opened, "git push origin main")
+    assert several.error is not None
+    assert one.error is not None
+    assert several.error.message == "Denied, because of `git push origin main`: not on Fridays."
+    assert one.error.message == "Denied: not on Fridays."
+
+
+async def test_the_budget_of_programs_holds_over_a_reopened_run(work: Path) -> None:
+    """What a run has started is on record, so that opening it again gives no more."""
+    used = []
+    for _ in range(2):
+        async with runtime(work, config={"limits": {"max_processes": 1}}, run_id="r") as opened:
+            outcomes = [await run(opened, f"echo {word}") for word in ("hi", "ho")]
+            used += [None if outcome.error is None else outcome.error.code for outcome in outcomes]
+    assert used == [None, *[Code.BUDGET_EXHAUSTED] * 3]

@@ -234,6 +234,28 @@ async def test_settings_name_the_folders_of_skills(opens: Any, skills: Path, wor
     assert ids == [["other"], []]
 
 
+@pytest.mark.parametrize("folder", [".agents/skills", ".claude/skills", "tools/skills", "linked"])
+async def test_no_skill_is_changed_unasked(opens: Any, work: Path, folder: str) -> None:
+    """By tools and by programs: what a skill says and runs is for people to change, wherever settings look for it."""
+    (work / "tools").mkdir()
+    (work / "linked").symlink_to("tools", target_is_directory=True)
+    put_skill(work / folder, "pdf", files={"scripts/a.sh": "echo 1"})
+    approver = ScriptedApprover("no", "no")
+    rules = [{"effect": "allow", "touch": "proc.exec"}]
+    skills = {"folders": [".agents/skills", ".claude/skills", "tools/skills", "linked"]}
+    config = {"skills": skills, "rules": rules, "tools": {"enable": ["fs", "exec", "move_path"]}}
+    async with opens(config=config, approver=approver, mode="interactive") as runtime:
+        path = f"{folder}/pdf/scripts/new.sh"
+        written = await runtime.call("write_file", {"path": path, "content": "echo 2"})
+        moved = await runtime.call("move_path", {"source": folder, "target": "elsewhere"})
+        told = await runtime.call("run_command", {"command": f"touch {path}"})
+        (work / "quiet.sh").write_text(f"touch {path} || echo kept\n")
+        ran = await runtime.call("run_command", {"command": "sh quiet.sh"})
+    assert [written.status, moved.status, told.status] == ["denied"] * 3
+    assert (len(approver.asked), ran.data["stdout"]) == (3, "kept\n")
+    assert not (work / path).exists()
+
+
 @pytest.mark.parametrize(
     ("named", "status"), [("wider", "denied"), ("open", "denied"), ("less", "denied"), (None, "ok")]
 )

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from handrail import Misuse
+from handrail.errors import Code, Problem
 from handrail.settings import PRESETS, preset
 from handrail.store.reader import events
 from handrail.testing import ScriptedApprover
+from handrail.workspace.bound import BoundFiles
 
 PATCH = """*** Begin Patch
 *** Update File: a.txt
@@ -23,6 +25,16 @@ PATCH = """*** Begin Patch
 *** Delete File: gone.txt
 *** End Patch
 """
+
+EDITS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("edit_file", {"path": "a.txt", "edits": [{"old": "one", "new": "1"}]}),
+    ("edit_file", {"path": "a.txt", "edits": [{"old": "1", "new": "uno"}]}),
+    ("make_dir", {"path": "d/e"}),
+    ("move_path", {"source": "a.txt", "target": "d/e/b.txt"}),
+    ("delete_path", {"path": "gone.txt", "confirm": True}),
+    ("write_file", {"path": "x/y.txt", "content": "z"}),
+)
+STEPS = 8  # back from these: two folders and the file in one of them among them
 
 
 @pytest.fixture
@@ -61,14 +73,7 @@ async def test_a_patch_is_taken_back_whole(opens: Any, work: Path, tree: dict[st
 async def test_a_whole_run_is_taken_back_last_first(opens: Any, work: Path, tree: dict[str, str]) -> None:
     """Edits of the same file, a move, a new folder and a delete."""
     async with opened(opens) as runtime:
-        outcomes = [
-            await runtime.call("edit_file", {"path": "a.txt", "edits": [{"old": "one", "new": "1"}]}),
-            await runtime.call("edit_file", {"path": "a.txt", "edits": [{"old": "1", "new": "uno"}]}),
-            await runtime.call("make_dir", {"path": "d/e"}),
-            await runtime.call("move_path", {"source": "a.txt", "target": "d/e/b.txt"}),
-            await runtime.call("delete_path", {"path": "gone.txt", "confirm": True}),
-            await runtime.call("write_file", {"path": "x/y.txt", "content": "z"}),
-        ]
+        outcomes = [await runtime.call(name, args) for name, args in EDITS]
         assert [outcome.content for outcome in outcomes if not outcome.ok] == []
         undone = await runtime.undo()
         with pytest.raises(Misuse):
@@ -87,6 +92,64 @@ async def test_a_later_change_is_never_overwritten(opens: Any, work: Path, tree:
     assert refused.error.code == "STALE_FILE"
     assert refused.error.details["path"] == "a.txt"
     assert contents(work) == after
+
+
+def breaking(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Make the disk fail once so many steps back are done."""
+    done = 0
+
+    def counted(real: Any) -> Any:
+        async def step(self: BoundFiles, *args: Any, **named: Any) -> Any:
+            nonlocal done
+            if done == after:
+                raise Problem(Code.IO_ERROR, "the disk failed")
+            done += 1
+            return await real(self, *args, **named)
+
+        return step
+
+    for name in ("restore", "move"):
+        monkeypatch.setattr(BoundFiles, name, counted(getattr(BoundFiles, name)))
+
+
+@pytest.mark.parametrize("after", range(STEPS))
+async def test_an_undo_that_broke_off_goes_on_where_it_stopped(
+    opens: Any, work: Path, tree: dict[str, str], monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """After any number of steps, and then all of it is taken back."""
+    async with opened(opens) as runtime:
+        for name, args in EDITS:
+            assert (await runtime.call(name, args)).ok
+        with monkeypatch.context() as patched:
+            breaking(patched, after)
+            assert (await runtime.undo()).error.code == "IO_ERROR"
+        undone = await runtime.undo()
+        with pytest.raises(Misuse):
+            await runtime.undo()
+    assert (undone.ok, len(undone.data["calls"])) == (True, len(EDITS)), undone.content
+    assert contents(work) == tree
+
+
+async def test_an_undo_that_broke_off_does_not_go_on_over_a_later_change(
+    opens: Any, work: Path, tree: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of what is still to be taken back nor of what was."""
+    for path, after in (("d/e/b.txt", 2), ("gone.txt", 4)):
+        async with opened(opens, run_id=path.replace("/", "-")) as runtime:
+            for name, args in EDITS:
+                assert (await runtime.call(name, args)).ok
+            with monkeypatch.context() as patched:
+                breaking(patched, after)
+                assert (await runtime.undo()).error.code == "IO_ERROR"
+            mine = (work / path).read_text()
+            (work / path).write_text("somebody's own words\n")
+            changed = contents(work)
+            refused = await runtime.undo()
+            assert (refused.error.code, refused.error.details["path"]) == ("STALE_FILE", path)
+            assert contents(work) == changed
+            (work / path).write_text(mine)
+            assert (await runtime.undo()).ok
+        assert contents(work) == tree
 
 
 async def test_an_undo_is_itself_a_recorded_call(opens: Any, work: Path, tree: dict[str, str]) -> None:

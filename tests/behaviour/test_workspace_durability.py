@@ -17,7 +17,7 @@ from handrail.errors import Code
 from handrail.words import Change, Place
 from handrail.workspace import WorkspaceFiles, group, names
 from handrail.workspace.bound import BoundFiles
-from handrail.workspace.threads import Brake
+from handrail.workspace.threads import Brake, Threads, Ticket
 from handrail.workspace.writing import Order, Writing
 from workspaces import KeptImages, leftovers, refused, sha, workspace
 
@@ -175,6 +175,42 @@ async def test_many_writes_at_once_are_all_there_and_apart(files: WorkspaceFiles
     }
     assert [call.changes[-1].path for call in calls] == [place.path for place in places]
     assert leftovers(ws) == []
+
+
+async def test_a_file_that_cannot_be_let_go_is_told_and_keeps_no_other_open(
+    files: WorkspaceFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a group fails, whatever its step."""
+    writings = [writing_of(files.bind(name, ()), files.resolve(f"d/{name}")) for name in "abc"]
+    real, before = Writing.close, len(os.listdir("/proc/self/fd"))
+
+    def close(writing: Writing) -> None:
+        real(writing)
+        if writing is writings[0]:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Writing, "close", close)
+    failures = group.write_together(writings, files.threads)
+    told = {writing.place.path: getattr(error, "code", None) for writing, error in failures.items()}
+    assert (told, len(os.listdir("/proc/self/fd")) - before) == ({"d/a": Code.IO_ERROR}, 0)
+    assert sorted(path.name for path in ws.glob("d/*")) == ["a", "b", "c"]
+
+
+async def test_a_batch_that_breaks_off_keeps_nobody_waiting(
+    files: WorkspaceFiles, call: BoundFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits is told, and later writes are not held up."""
+
+    def broken(batch: list[Writing], threads: Threads) -> group.Failures:
+        raise MemoryError
+
+    writes, ticket = group.Group(files.threads), Ticket[Change]()
+    writes._waiting, writes._busy = [(writing_of(call, files.resolve("f")), ticket)], True
+    monkeypatch.setattr(group, "write_together", broken)
+    writes._work_off()
+    with pytest.raises(MemoryError):
+        await ticket.result(Brake())
+    assert (writes._busy, writes._waiting) == (False, [])
 
 
 async def test_leftovers_of_a_killed_process_are_swept_when_they_are_old(

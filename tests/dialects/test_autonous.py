@@ -497,14 +497,25 @@ async def test_a_failure_says_that_something_was_redacted(speak: Speak, work: Pa
         ("read", {"path": "missing"}, "tool_exec"),
         ("read", {"path": "../x"}, "policy"),
         ("bash", {"cmd": "sleep 9", "timeout_seconds": 1}, "timeout"),
+        ("broken", {}, "unknown"),
     ],
 )
 async def test_error_class_is_one_of_five(
     speak: Speak, work: Path, name: str, args: dict[str, Any], wanted: str
 ) -> None:
     """事件设计: validation, tool_exec, policy, timeout, unknown."""
-    ended = (await events_of(speak, work, (name, args)))[-1]
-    assert ended["payload"]["error_class"] == wanted
+
+    @tool(risk="low", pure=True)
+    async def broken() -> str:
+        """Fail as no tool should."""
+        raise RuntimeError("a bug")
+
+    async with speak("autonous", config=settings(work), tools=[broken]) as say:
+        told = await say.call(name, args, dialect="native" if name == "broken" else None)
+        ended = say.events()[-1]
+    assert (ended["kind"], ended["payload"]["error_class"], told["meta"]["error_class"]) == (
+        "tool_call.failed", wanted, wanted,
+    )  # fmt: skip
     assert set(dialects.get("autonous").errors.values()) == {"validation", "tool_exec", "policy", "timeout", "unknown"}
 
 

@@ -448,9 +448,13 @@ async def test_lists_of_commands_come_from_settings(speak: Speak) -> None:
 
 async def test_the_network_is_denied_by_default(speak: Speak) -> None:
     """4.2.1: network DENY; there is no tool for it here, and others' tools are denied as well."""
-    async with speak("tool-hub", start="clude", config={"tools": {"enable": ["http_fetch"]}}) as say:
+    hosts = {"allowed_hosts": ["example.org"]}
+    async with speak("tool-hub", start="clude", config={"tools": {"enable": ["http_fetch"]}, "http": hosts}) as say:
         told = await say("core/http.fetchText", url="https://example.org/")
-    assert told["error"]["kind"] == "HTTP_DISALLOWED_HOST"
+        assert "http_fetch" not in {word.ours for word in dialects.get("clude").words.values()}
+    assert (told["error"]["kind"], told["error"]["message"]) == (
+        "HTTP_DISALLOWED_HOST", "Denied: the network is denied by default.",
+    )  # fmt: skip
 
 
 async def test_commands_have_no_network(speak: Speak) -> None:
@@ -492,12 +496,15 @@ async def test_deleting_needs_confirmation(speak: Speak, project: Path) -> None:
     assert (told["error"]["code"], len(approver.asked), (project / "a.txt").exists()) == ("APPROVAL_DENIED", 1, True)
 
 
-async def test_bulk_changes_need_confirmation(speak: Speak) -> None:
-    """4.2.1: many files at once."""
-    added = "".join(f"*** Add File: f{number}.txt\n+x\n" for number in range(21))
+async def test_bulk_changes_need_confirmation(speak: Speak, work: Path) -> None:
+    """4.2.1: many files at once: more than 20."""
     async with speak("clude", start="clude", mode="headless") as say:
-        told = await say("apply_patch", patch_text=f"*** Begin Patch\n{added}*** End Patch\n")
-    assert told["error"]["code"] == "APPROVAL_REQUIRED"
+        told = []
+        for count in (20, 21):
+            added = "".join(f"*** Add File: {count}/f{number}.txt\n+x\n" for number in range(count))
+            told.append(await say("apply_patch", patch_text=f"*** Begin Patch\n{added}*** End Patch\n"))
+    assert [(result["error"] or {}).get("code") for result in told] == [None, "APPROVAL_REQUIRED"]
+    assert (len(list(work.glob("20/*"))), list(work.glob("21"))) == (20, [])
 
 
 async def test_a_preview_of_the_change_is_shown_to_the_person(speak: Speak, project: Path) -> None:
@@ -620,7 +627,12 @@ async def test_a_background_task_can_be_queried_and_stopped(speak: Speak) -> Non
                 break
             await asyncio.sleep(0)
         stopped = await say("job_stop", job=job)
+        (listed,) = (await say("job_list"))["payload"]["jobs"]
+        with pytest.raises(ProcessLookupError):
+            os.kill(started["payload"]["pid"], 0)
     assert (read["payload"]["text"], stopped["ok"]) == ("begun\n", True)
+    running = [state["running"] for state in (read["payload"]["state"], stopped["payload"], listed)]
+    assert running == [True, False, False]
 
 
 # ── 6 tools ──────────────────────────────────────────────────────────────────────────────────

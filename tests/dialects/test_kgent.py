@@ -15,7 +15,7 @@ import pytest
 
 from behaviour.test_memory_service import Service, serving
 from dialects._speaking import Speak, Voice, skill
-from handrail import Code, Decision, SettingsFault, dialects
+from handrail import Code, Decision, Problem, SettingsFault, dialects, tool
 from handrail.settings import foreign
 from handrail.testing import MemoryNotes, lend
 
@@ -302,9 +302,11 @@ async def test_a_loaded_skill_narrows_from_then_on(speak: Speak, work: Path) -> 
     skill(work, header="allowed-tools: read_file list_skills\n")
     async with speak("kgent", start="kgent") as say:
         before = await say("write_file", path="a.txt", content="x")
-        told = await say.call("write_file", {"path": "b.txt", "content": "x"}, skill="pdf-form-filler")
-        fine = await say.call("read_file", {"path": "a.txt"}, skill="pdf-form-filler")
-    assert (before["ok"], told["error"]["details"]["rule"], fine["ok"]) == (True, "skills.allowed-tools", True)
+        loaded = await say("load_skill", skill_id="pdf-form-filler")
+        told = await say("write_file", path="b.txt", content="x")
+        fine = await say("read_file", path="a.txt")
+    assert (before["ok"], loaded["ok"], fine["ok"]) == (True, True, True)
+    assert (told["error"]["code"], told["error"]["details"]["rule"]) == ("POLICY_DENIED", "skills.allowed-tools")
 
 
 # ── memory write mode ────────────────────────────────────────────────────────────────────────
@@ -676,10 +678,25 @@ async def test_permissions_tell_a_scheduler_where_a_tool_may_run(speak: Speak) -
 
 async def test_tool_events_tell_enough_to_retry(speak: Speak) -> None:
     """性能和调度考虑: permissions and outcomes of every call can be read from the events."""
-    async with speak("kgent", start="kgent") as say:
+
+    @tool(risk="low", pure=True)
+    async def elsewhere() -> str:
+        """Ask somebody who is not there."""
+        raise Problem(Code.UPSTREAM_ERROR, "Nobody answers.")
+
+    async with speak("kgent", start="kgent", tools=[elsewhere]) as say:
         await say("list_files", path=".")
-        started = next(event for event in say.journal() if event["kind"] == "tool.started")
-    assert [touch["kind"] for touch in started["touches"]] == ["fs.read"]
+        await say("read_file", path="missing.txt")
+        await say("read_file", path="../outside.txt")
+        await say.call("elsewhere", {}, dialect="native")
+        touches = [event.get("touches", []) for event in say.journal() if event["kind"] == "tool.started"]
+        ended = [event for event in say.events() if event["kind"] in ("tool.completed", "tool.failed")]
+    assert [touch["kind"] for touch in touches[0]] == ["fs.read"]
+    told = [(event["status"], event.get("error", {}).get("code")) for event in ended]
+    assert told == [
+        ("ok", None), ("failed", "NOT_FOUND"), ("denied", "PATH_OUTSIDE_ROOTS"), ("failed", "UPSTREAM_ERROR"),
+    ]  # fmt: skip
+    assert [event["error"]["retryable"] for event in ended[1:]] == [False, False, True]
 
 
 # ── 验收标准 ─────────────────────────────────────────────────────────────────────────────────

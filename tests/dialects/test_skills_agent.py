@@ -408,12 +408,20 @@ async def test_reading_stays_beneath_the_roots(speak: Speak) -> None:
         assert (await say("read_file", path="/etc/passwd"))["error"]["type"] == "PathTraversalBlocked"
 
 
-async def test_a_file_of_a_skill_can_be_read(speak: Speak, work: Path) -> None:
-    """5.1: the folders of skills are among the roots."""
+async def test_a_file_of_a_skill_can_be_read(speak: Speak, work: Path, own_user: Path) -> None:
+    """5.1: the folders of skills are among the roots, the user's as well, and nothing beside them."""
     skill(work)
-    async with speak("skills-agent", start="skills-agent") as say:
-        told = await say("read_file", path=".agents/skills/pdf-form-filler/SKILL.md")
-    assert told["ok"] is True
+    theirs = own_user / ".claude/skills/letters"
+    theirs.mkdir(parents=True)
+    (theirs / "SKILL.md").write_text("---\nname: letters\ndescription: Writes letters.\n---\n\nDear you.\n")
+    (own_user / ".claude/notes.txt").write_text("private\n")
+    config = {"workspace": {"allow_absolute": True}}
+    async with speak("skills-agent", start="skills-agent", config=config) as say:
+        paths = (".agents/skills/pdf-form-filler/SKILL.md", f"{theirs}/SKILL.md", f"{own_user}/.claude/notes.txt")
+        told = [await say("read_file", path=path) for path in paths]
+    assert [result["ok"] for result in told] == [True, True, False]
+    assert told[1]["content_excerpt"].endswith("Dear you.\n")
+    assert told[2]["error"]["type"] == "PathTraversalBlocked"
 
 
 async def test_further_roots_are_listed_by_settings(speak: Speak, work: Path, tmp_path: Path) -> None:
@@ -611,12 +619,14 @@ async def test_a_script_sees_a_clean_environment(speak: Speak, work: Path, monke
 
 async def test_long_output_is_cut_and_kept_in_observations(speak: Speak, work: Path) -> None:
     """5.4.2: cut by size; the whole lies in observations/."""
-    told = await script(speak, work, "for n in range(20000): print(n)\n")
-    assert (told["ok"], len(told["stdout"]) < 108_000, told["stdout_ref"].startswith("observations/stdout_")) == (
-        True, True, True,
-    )  # fmt: skip
-    kept = next(work.parent.glob(f"runs/*/{told['stdout_ref']}"))
-    assert kept.read_text() == "".join(f"{number}\n" for number in range(20_000))
+    both = "import sys\nfor n in range(1500): print(f'{n:0100d}'); print(f'-{n:099d}', file=sys.stderr)\n"
+    told = await script(speak, work, both)
+    assert told["ok"] is True
+    for stream, sign in (("stdout", "0"), ("stderr", "-")):
+        whole = "".join(f"{sign}{number:099d}\n" for number in range(1500))
+        kept = next(work.parent.glob(f"runs/*/{told[f'{stream}_ref']}"))
+        assert (len(whole) > 51_200, len(told[stream].encode()) <= 51_200, kept.read_text()) == (True, True, whole)
+        assert told[f"{stream}_ref"].startswith(f"observations/{stream}_")
 
 
 async def test_arguments_are_an_array_of_bounded_texts(speak: Speak, work: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from dialects._speaking import Speak, Voice
-from handrail import Code, Problem, SettingsFault, __version__, dialects, tool
+from handrail import Code, Decision, Problem, SettingsFault, __version__, dialects, tool
 from handrail.dialects._dialect import encoded
 from handrail.dialects._schema import check
 from handrail.dialects.tool_hub import idempotency_key
@@ -218,6 +218,33 @@ async def test_a_call_can_be_held_to_capabilities(speak: Speak) -> None:
         told = await say.call("core/fs.writeText", {"path": "a", "text": "x"}, permissions=["read:fs"])
     assert (fine["ok"], told["error"]["kind"]) == (True, "POLICY_DENIED")
     assert told["error"]["details"]["requiredCapabilities"] == ["write:fs"]
+
+
+async def test_overwriting_needs_danger_destructive(reach: Reach) -> None:
+    """5: deleting and overwriting; what may only write makes new files."""
+    less, enough = ["read:fs", "write:fs", "network"], ["write:fs", "network", "danger:destructive"]
+    async with reach([{"effect": "allow", "touch": "fs.write"}]) as (say, server):
+        server.on("/", b"new")
+        calls = {
+            "core/fs.writeText": {"path": "a.txt", "text": "new", "overwrite": True},
+            "core/http.downloadFile": {"url": server.url("/"), "destPath": "a.txt", "overwrite": True},
+        }
+        for name, args in calls.items():
+            await say("core/fs.writeText", path="a.txt", text="old", overwrite=True)
+            spelt = (name, encoded(name), name.removeprefix("core/"))
+            refused = [await say.call(one, args, permissions=less) for one in spelt]
+            asked = say.runtime.explain(name, args, permissions=less).decision
+            before = await say("core/fs.readText", path="a.txt")
+            made = await say.call(name, args, permissions=enough)
+            after = await say("core/fs.readText", path="a.txt")
+            assert [told["error"]["kind"] for told in refused] == ["POLICY_DENIED"] * 3
+            needed = ["write:fs"] if name == "core/fs.writeText" else ["network", "write:fs"]
+            assert refused[0]["error"]["details"]["requiredCapabilities"] == [*needed, "danger:destructive"]
+            assert asked is Decision.DENY
+            assert (before["result"]["text"], made["ok"], after["result"]["text"]) == ("old", True, "new")
+        fine = await say.call("core/fs.writeText", {"path": "b.txt", "text": "x"}, permissions=["write:fs"])
+        unread = await say.call("core/fs.readText", {"path": "b.txt"}, permissions=enough)
+    assert (fine["ok"], unread["error"]["details"]["requiredCapabilities"]) == (True, ["read:fs"])
 
 
 async def test_writing_is_allowed_only_in_the_sandbox(speak: Speak, work: Path) -> None:
@@ -696,12 +723,13 @@ async def test_a_slow_host_is_a_http_timeout(reach: Reach) -> None:
     assert told["error"]["kind"] == "HTTP_TIMEOUT"
 
 
-@pytest.mark.parametrize("name", ["core/http.fetchText", "core/http.fetchJson", "core/http.head"])
+@pytest.mark.parametrize("name", [name for name in FIFTEEN if name.startswith("core/http.")])
 async def test_get_is_tried_twice_more(reach: Reach, name: str) -> None:
     """7.1: two retries of GET and HEAD."""
+    where = {"destPath": "a.bin"} if name == "core/http.downloadFile" else {}
     async with reach() as (say, server):
         server.on("/", b"", status=503)
-        told = await say(name, url=server.url("/"))
+        told = await say(name, {"url": server.url("/"), **where})
     method = "HEAD" if name == "core/http.head" else "GET"
     assert (told["error"]["kind"], [asked.method for asked in server.asked]) == ("UPSTREAM_ERROR", [method] * 3)
 
@@ -727,12 +755,20 @@ async def test_post_with_a_key_is_tried_again_where_policy_lets_it(reach: Reach)
     assert (counts, len(keys), None in keys) == ([1, 1, 3], 1, False)
 
 
-async def test_a_response_over_the_limit_is_too_large(reach: Reach) -> None:
-    """7.1: 5 MB by default."""
-    async with reach() as (say, server):
+@pytest.mark.parametrize("spills", [False, True])
+async def test_a_response_over_the_limit_is_too_large(reach: Reach, spills: bool) -> None:
+    """7.1: 5 MB by default; more is fetched into a file, and the answer says with what."""
+    async with reach(spill_large=spills) as (say, server):
         server.on("/", b"x" * (5 * MIB + 1))
+        server.on("/fits", b"a line\n" * (5 * MIB // 7))
         told = await say("core/http.fetchText", url=server.url("/"))
-    assert told["error"]["kind"] == "HTTP_TOO_LARGE"
+        fits = await say("core/http.fetchText", url=server.url("/fits"))
+        kept = await say("core/http.downloadFile", url=server.url("/"), destPath="a.bin")
+    assert (told["error"]["kind"], told["error"]["details"]["mend"]) == (
+        "HTTP_TOO_LARGE", "core/http.downloadFile takes larger files",
+    )  # fmt: skip
+    assert ("[truncated; " in fits["result"]["text"], "fileRef" in fits["result"]) == (True, spills)
+    assert kept["result"]["bytes"] == 5 * MIB + 1
 
 
 async def test_fetch_text_gives_what_the_document_says(reach: Reach) -> None:

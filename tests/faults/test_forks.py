@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import os
 import subprocess
@@ -113,6 +114,37 @@ def test_worker_processes_made_while_searches_go_on_neither_hang_nor_lose_them(w
     """Every search is answered, and garbage is collected in the workers."""
     need_sandbox()
     assert told(WORKERS, work) == [[[number * 2, True] for number in range(4)], [True] * 8]
+
+
+NET = """
+import asyncio, json, os, threading
+from handrail.net import gate, gathering
+
+async def used():
+    digest = gathering.Digest()
+    digest.take(bytes(gathering.ASIDE))
+    async with asyncio.timeout(20):
+        return [await digest.hexdigest(), list(await gate.system_resolver("127.0.0.1", 80))]
+
+for pool in (gate._threads(), gathering._threads()):  # all threads are there: none would be started in the fork
+    together = threading.Barrier(pool._max_workers)
+    list(pool.map(lambda _: together.wait(20), range(pool._max_workers)))
+here, (read, write) = asyncio.run(used()), os.pipe()
+child = os.fork()
+if child == 0:
+    try:
+        os.write(write, json.dumps(asyncio.run(used())).encode())
+    finally:
+        os._exit(0)
+os.close(write)
+print(json.dumps([here, json.loads(os.read(read, 10000) or "null")]))
+"""
+
+
+def test_a_fork_looks_names_up_and_hashes_with_threads_of_its_own(work: Path) -> None:
+    """Those of the process that it was forked from are not there."""
+    digest = hashlib.sha256(bytes(1 << 18)).hexdigest()
+    assert told(NET, work) == [[digest, ["127.0.0.1"]]] * 2
 
 
 def test_a_view_that_no_program_came_for_goes_though_a_fork_has_its_descriptors(work: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from conftest import Opens
 from handrail import Runtime
 from handrail.words import Outcome
-from serving import Asked, Names, Server, answer, http_settings, serving
+from serving import Asked, Names, Serve, Server, answer, http_settings, serving
 
 MIB = 1024 * 1024
 Open = Callable[..., Awaitable[tuple[Runtime, Server]]]
@@ -174,6 +174,44 @@ async def test_a_slow_body_ends_at_the_deadline(broken: Open) -> None:
     assert 0.9 < time.monotonic() - started < 5
 
 
+def _late(fault: Serve) -> Serve:
+    """The same after 0.4 s, by the clock of the deadline: on a slow machine there are fewer answers, never more."""
+
+    async def serve(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.4)
+        await fault(asked, writer)
+
+    return serve
+
+
+async def _circle(_: Asked, writer: asyncio.StreamWriter) -> None:
+    writer.write(answer(b"", 302, {"Location": "/"}))
+
+
+async def _ill(_: Asked, writer: asyncio.StreamWriter) -> None:
+    writer.write(answer(b"not now", 503))
+
+
+async def _silent(_: Asked, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+@pytest.mark.parametrize("tool", ["http_fetch", "http_download"])
+@pytest.mark.parametrize(
+    ("fault", "codes"),
+    # A failed answer is told at once where no pause and other try would fit into what is left.
+    [(_circle, {"TIMEOUT"}), (_silent, {"TIMEOUT"}), (_ill, {"TIMEOUT", "UPSTREAM_ERROR"})],
+)
+async def test_redirects_and_tries_share_one_deadline(fault: Serve, codes: set[str], tool: str, broken: Open) -> None:
+    """Each is quicker than the deadline, and more are allowed than fit into it: only those that fit are sent."""
+    runtime, server = await broken(max_retries=10)
+    server.answers["/"] = _late(fault)
+    args = {"path": "x"} if tool == "http_download" else {}
+    outcome = await call(runtime, server, "/", tool, timeout_ms=1000, **args)
+    assert code(outcome) in codes, outcome.content
+    assert 1 <= len(server.asked) <= 3
+
+
 @pytest.mark.parametrize(
     "flood",
     [
@@ -215,10 +253,6 @@ async def _chunk_cut(_: Asked, writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
-async def _silent(_: Asked, writer: asyncio.StreamWriter) -> None:
-    writer.close()
-
-
 @pytest.mark.parametrize("fault", [_cut, _chunk_cut, _silent])
 async def test_a_cut_connection_is_tried_twice_again(fault: Any, broken: Open) -> None:
     """A wrong length, a chunk that never comes, no answer at all: UPSTREAM_ERROR after three tries."""
@@ -248,6 +282,7 @@ async def test_what_follows_a_whole_body_is_never_the_next_answer(broken: Open) 
     server.on("/next", "next")
     assert code(await call(runtime, server, "/")) == "UPSTREAM_ERROR"
     assert (await call(runtime, server, "/next")).data["text"] == "next"
+    assert server.paths() == ["/", "/next"]  # not tried again
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])

@@ -140,3 +140,21 @@ async def test_a_full_disk_is_told_and_over_when_there_is_room(tmp_path: Path) -
     assert [note.id for note in await memory.search("", None, 10)] == ["c", "a"]
     await memory.close()
     assert set(notes_in(tmp_path / "notes.db")) == {"a", "c"}
+
+
+async def test_a_commit_that_fails_takes_that_note_only(tmp_path: Path) -> None:
+    """The transaction is over for the next one, too."""
+    memory = SqliteMemory({"user": tmp_path / "notes.db"})
+    await memory.add(Note("a", "x", scope="user"))
+    db = memory._open["user"]
+    db.execute("PRAGMA foreign_keys = ON")
+    db.execute("CREATE TEMP TABLE owners (id INTEGER PRIMARY KEY)")  # a constraint that only COMMIT looks at
+    db.execute("CREATE TEMP TABLE owned (id INTEGER REFERENCES owners DEFERRABLE INITIALLY DEFERRED)")
+    db.execute("CREATE TEMP TRIGGER breaks AFTER INSERT ON main.notes BEGIN INSERT INTO owned VALUES (1); END")
+    with pytest.raises(Problem) as caught:
+        await memory.add(Note("b", "x", scope="user"))
+    assert (caught.value.code, caught.value.details["reason"]) == (Code.IO_ERROR, "FOREIGN KEY constraint failed")
+    db.execute("DROP TRIGGER breaks")
+    await memory.add(Note("c", "x", scope="user"))
+    await memory.close()
+    assert set(notes_in(tmp_path / "notes.db")) == {"a", "c"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, cast
@@ -16,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from fronts.front_ends import RUN, CliFront, Done, Front, Place
 from fronts.scenarios import Do
+from fronts.zygote import Zygote
 from handrail import Problem
 from handrail.compose import SystemClock
 from handrail.front.mcp.door import Door
@@ -32,7 +35,7 @@ ENVELOPE = {
     "io.modelcontextprotocol/clientInfo": CLIENT,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-HANDSHAKE = [
+HANDSHAKE: list[dict[str, Any]] = [
     {
         "jsonrpc": "2.0",
         "id": 0,
@@ -88,11 +91,40 @@ class StdioFront(McpFront):
         lines = "".join(f"{json.dumps(line)}\n" for line in ([] if modern else HANDSHAKE) + [call])
         place = self.place
         argv = ["mcp", "--run", RUN, "--config", str(place.config)]
-        ended = place.zygote.run(argv, place.work, self._elsewhere._env, lines)
+        with answered(place.zygote, lines.encode()):
+            ended = place.zygote.run(argv, place.work, self._elsewhere._env)
         assert (ended.code, "Traceback" in ended.err) == (0, False), ended
         answers = [json.loads(line) for line in ended.out.splitlines()]
         result: dict[str, Any] = next(answer["result"] for answer in answers if answer.get("id") == 1)
         return result
+
+
+@contextmanager
+def answered(zygote: Zygote, lines: bytes) -> Iterator[None]:
+    """Give the next command these lines, and keep its stdin open until it has answered the request with the id 1.
+
+    What still runs when stdin ends is stopped, which is no business of a scenario.
+    """
+    base = zygote._folder / f"{zygote._number + 1}"
+    source, target, over = base.with_suffix(".in"), base.with_suffix(".out"), threading.Event()
+    os.mkfifo(source)
+
+    def hold(handle: int) -> None:
+        with open(handle, "wb", buffering=0) as stdin:
+            left = memoryview(lines)
+            while left:
+                left = left[stdin.write(left) :]
+            while not over.wait(0.005) and not (target.exists() and b'"id":1,' in target.read_bytes()):
+                pass
+
+    # For reading too, so that it opens before anybody reads.
+    holding = threading.Thread(target=hold, args=(os.open(source, os.O_RDWR | os.O_CLOEXEC),))
+    holding.start()
+    try:
+        yield
+    finally:
+        over.set()
+        holding.join()
 
 
 class HttpFront(McpFront):

@@ -29,6 +29,41 @@ def test_list_shows_what_waits(cli: Cli, request_id: str) -> None:
     assert [item["state"] for item in json.loads(cli("approvals", "list", "--all", "--json").out)] == ["denied"]
 
 
+def test_list_tells_the_requests_of_other_workspaces(cli: Cli, request_id: str, tmp_path: Path) -> None:
+    """With --here they are left out, and where all are from here no column says so."""
+    other = tmp_path / "other"
+    other.mkdir()
+    here, there = cli("approvals", "list"), cli("approvals", "list", cwd=other)
+    assert here.out.splitlines()[0].split() == ["id", "left", "tool", "would", "why"]
+    assert there.out.splitlines()[0].split() == ["id", "left", "tool", "would", "why", "workspace"]
+    assert there.out.splitlines()[1].endswith(f"  {cli.work}")
+    assert there.err == "1 of 1 come from other workspaces; --here leaves them out.\n"
+    assert request_id in cli("approvals", "list", "--here").out
+    assert request_id in cli("approvals", "list", "--here", "-w", str(cli.work), cwd=other).out
+    assert cli("approvals", "list", "--here", cwd=other) == (
+        0,
+        "",
+        "No request in this workspace waits for an answer.\n",
+    )
+
+
+def test_columns_share_the_room_there_is(cli: Cli, tmp_path: Path) -> None:
+    """At 80 columns the reason and the effect are cut alike, and the workspace is told by its name."""
+    cli("call", "--headless", "write_file", "path=a.txt", "content=x", "mode=overwrite", "expected_sha256=*")
+    told = cli("approvals", "list", cwd=tmp_path, COLUMNS="80").out.splitlines()
+    assert [len(line) <= 80 for line in told] == [True, True]
+    places = [told[0].index(name) for name in ("would", "why", "workspace")]
+    would, why, work = (told[1][start:end].strip() for start, end in zip(places, [*places[1:], None], strict=True))
+    assert (len(would) >= 14, len(why) >= 14, work) == (True, True, cli.work.name)
+
+
+def test_a_refused_request_is_replayed_as_denied(cli: Cli, request_id: str) -> None:
+    """With the exit code of whatever is denied."""
+    cli("approvals", "deny", request_id)
+    replayed = cli("call", "--approval", request_id)
+    assert (replayed.code, "APPROVAL_DENIED" in replayed.err) == (3, True)
+
+
 def test_show_tells_everything_that_would_run(cli: Cli, request_id: str) -> None:
     """Arguments and what they touch."""
     shown = cli("approvals", "show", request_id).out
@@ -57,7 +92,7 @@ def test_a_grant_can_be_taken_back(cli: Cli, request_id: str) -> None:
     cli("approvals", "grant", request_id)
     assert cli("approvals", "revoke", request_id).code == 0
     assert cli("approvals", "revoke", request_id).code == 1
-    assert cli("call", "--approval", request_id).code == 1
+    assert cli("call", "--approval", request_id).code == 3
     assert (cli.work / "a.txt").exists()
 
 

@@ -235,6 +235,27 @@ def test_live_shows_displays_while_the_data_stays_on_stdout(cli: Cli) -> None:
 # ── approvals across processes ───────────────────────────────────────────────────────────────
 
 
+def test_a_lone_dash_is_told_the_way_to_standard_input(cli: Cli) -> None:
+    """Which is written as a file is."""
+    ended = cli("call", "now", "--args", "-")
+    assert (ended.code, ended.err.splitlines()[-1].endswith("For standard input write --args @-.")) == (2, True)
+
+
+def test_a_pipe_is_told_for_what_it_may_be(cli: Cli) -> None:
+    """In words, not by the name of its kind."""
+    os.mkfifo(cli.work / "pipe")
+    ended = cli("call", "read_file", "path=pipe")
+    said = "NOT_A_FILE: pipe is not a regular file but a pipe, a socket or a device.\n"
+    assert (ended.code, ended.err) == (1, said)
+
+
+def test_a_script_that_is_named_by_its_file_alone_is_told_with_its_folder(cli: Cli) -> None:
+    """Not by the length of its name."""
+    ended = cli("call", "--enable", "run_script", "run_script", "skill=s", "script=draft.py")
+    said = "`script`: expected scripts/draft.py, got 'draft.py' (a string)."
+    assert (ended.code, said in ended.err) == (1, True)
+
+
 def test_a_request_is_granted_in_one_process_and_replayed_in_another(cli: Cli) -> None:
     """Once: the second replay is refused."""
     request = read_then_ask(cli)
@@ -242,7 +263,7 @@ def test_a_request_is_granted_in_one_process_and_replayed_in_another(cli: Cli) -
     replayed = cli("call", "--approval", request)
     assert (replayed.code, (cli.work / "a.txt").read_text()) == (0, "new")
     again = cli("call", "--approval", request)
-    assert (again.code, "APPROVAL_DENIED" in again.err) == (1, True)
+    assert (again.code, "APPROVAL_DENIED" in again.err) == (3, True)
 
 
 def test_a_replay_takes_no_arguments(cli: Cli) -> None:

@@ -34,6 +34,21 @@ def test_judging_leaves_no_run_behind(cli: Cli) -> None:
     assert cli.run_ids() == []
 
 
+@pytest.mark.parametrize("argv", [("nosuch",), ("read_file", "--permissions", "fs.fly"), ("read_file", "pth=a")])
+def test_a_slip_in_what_is_explained_leaves_no_run_behind(cli: Cli, argv: tuple[str, ...]) -> None:
+    """It is told as wrong usage."""
+    assert cli("policy", "explain", *argv).code == 2
+    assert cli.run_ids() == []
+
+
+def test_what_would_be_read_twice_is_told_once(cli: Cli) -> None:
+    """A command that is all of its line; programs still get each touch."""
+    told = cli("policy", "explain", "--enable", "run_command", "run_command", "command=rm -rf /").out
+    assert told.count("  proc.exec rm -rf /\n") == 1
+    assert told.count("rm would remove all of /") == 1
+    assert "    > deny  builtin.command: rm would remove all of /\n" in told
+
+
 def test_show_names_result_and_reason_of_each_tool(cli: Cli) -> None:
     """As a table, and with every source as JSON."""
     lines = [line.split() for line in cli("policy", "show").out.splitlines()]

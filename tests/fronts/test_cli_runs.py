@@ -9,8 +9,10 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from fronts.conftest import Cli
+from handrail.front.cli._tables import run_tree, took
 from handrail.front.cli.root import _told
 from handrail.store import summaries
 
@@ -73,6 +75,18 @@ def test_events_are_json_lines_in_order(edited: Cli) -> None:
     found = [json.loads(line) for line in edited("runs", "events", "r").out.splitlines()]
     assert [event["seq"] for event in found] == list(range(1, len(found) + 1))
     assert found[0]["kind"] == "run.started"
+
+
+def test_logs_are_made_on_demand_for_a_run_that_was_cut_off(edited: Cli) -> None:
+    """The same ones as closing writes, wherever a killed process left them."""
+    found = json.loads(edited("runs", "logs", "r", "--json").out)
+    written = {name: Path(path).read_bytes() for name, path in found.items()}
+    assert [json.loads(line)["tool"] for line in written["tools"].splitlines()] == ["read_file", "edit_file"]
+    for path in found.values():
+        Path(path).unlink()
+    listed = edited("runs", "logs", "r")
+    assert (listed.code, listed.out.split()) == (0, list(found.values()))
+    assert {name: Path(path).read_bytes() for name, path in found.items()} == written
 
 
 def test_the_newest_run_is_the_one_of_this_workspace(edited: Cli, tmp_path: Path) -> None:
@@ -249,6 +263,35 @@ def test_who_keeps_the_head_is_not_told_to(edited: Cli, tmp_path: Path) -> None:
     """Only without --keep."""
     assert "keep the head elsewhere" in edited("runs", "verify", "r").err
     assert edited("runs", "verify", "r", "--keep", str(tmp_path / "head")).err == f"head kept in {tmp_path / 'head'}\n"
+
+
+def test_a_head_that_is_not_there_is_told_with_how_to_keep_one(edited: Cli) -> None:
+    """Also where the file holds something else."""
+    for name, why in (("nofile", "cannot be read: No such file or directory"), ("a.txt", "holds no head")):
+        ended = edited("runs", "verify", "--against", name)
+        advice = "Name the file that `handrail runs verify --keep FILE` wrote for this run."
+        assert (ended.code, ended.err) == (1, f"handrail: NOT_FOUND: {name} {why}. {advice}\n")
+
+
+@pytest.mark.parametrize(
+    ("duration", "said"),
+    [(379.84, "379.8 ms"), (9_999.0, "9999.0 ms"), (38_226.7, "38 s"), (599_000, "599 s"), (900_000, "15 min")],
+)
+def test_how_long_something_took_is_told_in_a_fitting_unit(duration: float, said: str) -> None:
+    """Waits of a minute are not told in thousandths of a second."""
+    assert took(duration) == said
+
+
+def test_a_note_that_is_cut_in_a_tree_says_so() -> None:
+    """By an ellipsis at its end."""
+    events = [
+        {"kind": "tool.started", "call_id": "1", "ts": "", "tool": "write_file", "args": {}},
+        {"kind": "approval.required", "call_id": "1", "request": {"reason": "x" * 200}},
+    ]
+    out = Console(width=80)
+    with out.capture() as shown:
+        out.print(run_tree("r", events, 80))
+    assert f"── asked: {'x' * 62}…" in [line.lstrip(" ├└│") for line in shown.get().splitlines()]
 
 
 def test_a_full_disk_is_told_with_the_place_of_the_records() -> None:

@@ -113,6 +113,7 @@ def test_trust_makes_a_projects_file_count_until_it_changes(cli: Cli) -> None:
     assert (before, without_yes, with_trust, after_change) == (False, False, True, False)
     assert (refused.code, "Nobody can be asked here" in refused.err, "--yes" in refused.err) == (1, True, True)
     assert (trusted.out, trusted.code) == ("workspace.allow_absolute = true\n", 0)
+    assert [line.split(":")[0] for line in trusted.err.splitlines()] == ["trusted as it stands above"]
     assert cli("config", "trust", "--forget").code == 0
 
 
@@ -173,6 +174,7 @@ def test_the_tour_shows_every_station_and_leaves_nothing(cli: Cli) -> None:
     assert titles == [str(number) for number in range(1, 12)]
     assert max(map(len, told.out.splitlines())) <= 80
     assert "not as it should be" not in told.out
+    assert "  · " not in told.out  # a proof without a hash leaves no gap
     assert cli.run_ids() == []
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import pytest
 from mcp import Client
 
 from fronts.mcp_process import WAYS, client
+from handrail.errors import Code, Problem, SettingsFault
+from handrail.front.mcp import watch
+from handrail.front.mcp.door import Door
 
 BEFORE, AFTER = 'tools.enable = ["fs"]\n', 'tools.enable = ["fs", "exec"]\n'
 
@@ -70,3 +75,35 @@ async def test_a_client_hears_that_the_settings_file_has_changed(
         }[era]
     )
     assert ("run_command" in before, "run_command" in after, before <= after) == (False, True, True)
+
+
+class Failing:
+    """A door whose run cannot be opened anew."""
+
+    is_open = True
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def differs(self) -> bool:
+        """Whether the settings have changed."""
+        return True
+
+    async def reopen(self, patience: float) -> bool:
+        """Fail."""
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error", [SettingsFault("no"), Problem(Code.IO_ERROR, "no"), OSError(errno.ENOSPC, "no")], ids=repr
+)
+async def test_a_change_that_cannot_be_taken_is_told_and_watching_goes_on(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever it fails with: the settings, the records or the disk."""
+
+    async def changed() -> None:
+        raise AssertionError("nothing has changed")
+
+    assert await watch._taken(cast("Door", Failing(error)), changed, 0.0)
+    assert "cannot be taken" in caplog.text

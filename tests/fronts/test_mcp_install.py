@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from fronts.conftest import Cli
+from fronts.terminal import at_terminal
 from handrail.front.mcp.install import CLIENTS
 
 ENTRY = {"command": "handrail", "args": ["mcp"]}
@@ -88,6 +89,65 @@ def test_a_private_file_says_where_everything_is(cli: Cli) -> None:
     made = json.loads(Path(cli.env["HOME"], ".config", "Claude", "claude_desktop_config.json").read_text())
     entry = made["mcpServers"]["handrail"]
     assert (entry["args"], Path(entry["command"]).is_absolute()) == (["mcp", "--workspace", str(cli.work)], True)
+
+
+@pytest.mark.parametrize("how", ["--print", "--yes"])
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--preset", "codng"], "coding"),
+        (["--dialect", "clud"], "clude"),
+        (["--preset", "coding", "--config", "own.toml"], "choose one"),
+        (["--config", "broken.toml"], "enabel"),
+        (["--config", "nowhere.toml"], "nowhere.toml"),
+    ],
+)
+def test_what_the_server_would_refuse_is_not_put_into_an_entry(cli: Cli, how: str, flags: list[str], says: str) -> None:
+    """The client could only tell that the server ended."""
+    (cli.work / "own.toml").write_text("")
+    (cli.work / "broken.toml").write_text("tools.enabel = 1\n")
+    ended = cli("mcp", "install", "mcp-json", how, *flags)
+    assert (ended.code, ended.out, says in ended.err) == (2, "", True), ended.err
+    assert not (cli.work / ".mcp.json").exists()
+
+
+def test_settings_that_are_variables_of_the_client_are_not_looked_for_here(cli: Cli) -> None:
+    """They are there when it starts the server."""
+    told = json.loads(cli("mcp", "install", "mcp-json", "--print", "--preset", "autonous").out)
+    assert told["mcpServers"]["handrail"]["args"] == ["mcp", "--preset", "autonous"]
+
+
+@pytest.mark.parametrize(("client", "flags"), [("claude-desktop", []), ("goose", []), ("gemini-cli", ["--user"])])
+def test_a_private_entry_names_its_settings_wherever_it_is_started(cli: Cli, client: str, flags: list[str]) -> None:
+    """The client does not start in this folder."""
+    (cli.work / "own.toml").write_text("")
+    read = yaml.safe_load(cli("mcp", "install", client, "--print", *flags, "--config", "own.toml").out)
+    (entry,) = next(iter(read.values())).values()
+    where = ["--workspace", str(cli.work), "--config", str(cli.work / "own.toml")]
+    assert entry["args"] == ["mcp", *where]
+
+
+def test_a_shared_entry_names_its_settings_from_the_project(cli: Cli) -> None:
+    """Wherever the entry was made: the client starts the server in the project."""
+    (cli.work / "own.toml").write_text("")
+    flags = ("--workspace", str(cli.work), "--config", f"{cli.work.name}/own.toml")
+    told = json.loads(cli("mcp", "install", "mcp-json", "--print", *flags, cwd=cli.work.parent).out)
+    assert told["mcpServers"]["handrail"]["args"] == ["mcp", "--config", "own.toml"]
+
+
+@pytest.mark.parametrize("answer", ["n", "y"])
+def test_a_person_sees_the_change_and_is_asked(cli: Cli, answer: str) -> None:
+    """Only a yes writes it, with --user into the user's own settings."""
+    file = Path(cli.env["HOME"], ".gemini", "settings.json")
+    with at_terminal(["mcp", "install", "gemini-cli", "--user"], cli.work, cli.env) as person:
+        person.wait_for("[y/N]")
+        assert ('+    "handrail": {' in person.shown, file.exists()) == (True, False)
+        person.type(f"{answer}\n")
+        assert person.end() == 0
+    assert (file.exists(), "Nothing is written" in person.shown) == (answer == "y", answer == "n")
+    assert not (cli.work / ".gemini").exists()
+    if answer == "y":
+        assert json.loads(file.read_text())["mcpServers"]["handrail"]["args"] == ["mcp", "--workspace", str(cli.work)]
 
 
 def test_what_is_there_stays_in_its_order(cli: Cli) -> None:

@@ -5,8 +5,32 @@ from __future__ import annotations
 import asyncio
 import socket
 
+import pytest
+
 from fronts.conftest import Cli
-from handrail.front.mcp.http import _listening
+from handrail.errors import Misuse
+from handrail.front.mcp.http import _listening, place
+
+
+@pytest.mark.parametrize(
+    ("address", "where"),
+    [
+        (":8420", ("127.0.0.1", 8420)),
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("[::1]:1", ("::1", 1)),
+        ("0.0.0.0:80", ("0.0.0.0", 80)),
+    ],
+)
+def test_nobody_else_is_listened_to_unless_a_host_says_so(address: str, where: tuple[str, int]) -> None:
+    """A port alone is one of this machine."""
+    assert place(address) == where
+
+
+@pytest.mark.parametrize("address", ["foo", "127.0.0.1", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:-1", ""])
+def test_what_names_no_port_is_misuse(address: str) -> None:
+    """And shows how it is written."""
+    with pytest.raises(Misuse, match="HOST:PORT"):
+        place(address)
 
 
 def test_a_port_that_is_taken_is_named(cli: Cli) -> None:

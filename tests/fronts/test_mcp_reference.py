@@ -17,6 +17,7 @@ PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 HANDRAIL = str(Path(sys.executable).with_name("handrail"))
+OURS = [HANDRAIL, "mcp", "--dialect", "mcp-filesystem", "--preset", "mcp-filesystem"]
 ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "both", "version": "1"}}
 Call = tuple[str, dict[str, Any]]
 
@@ -66,6 +67,8 @@ FAILS: list[Call] = [
     ("read_text_file", {"path": "@/../x"}),
     ("read_text_file", {"path": "@/links/out.txt"}),
     ("read_text_file", {}),
+    ("read_text_file", {"path": "@/a.txt", "head": 1, "tail": 1}),
+    ("read_file", {"path": "@/a.txt", "head": 1, "tail": 1}),
     ("read_media_file", {"path": "@/nothing.png"}),
     ("read_multiple_files", {"paths": []}),
     ("edit_file", {"path": "@/a.txt", "edits": [{"oldText": "zz", "newText": "y"}]}),
@@ -145,10 +148,7 @@ def sorted_lines(result: Any) -> Any:
 def test_the_same_calls_are_answered_alike(tmp_path: Path, reference: list[str]) -> None:
     """Names, arguments, texts, content blocks and structured content, with the preset of the same name."""
     theirs_root, ours_root = lay_out(tmp_path / "a/work"), lay_out(tmp_path / "b/work")
-    ours_command = [
-        *(HANDRAIL, "mcp", "--workspace", str(ours_root)),
-        *("--dialect", "mcp-filesystem", "--preset", "mcp-filesystem"),
-    ]
+    ours_command = [*OURS, "--workspace", str(ours_root)]
     theirs_tools, theirs = talk([*reference, str(theirs_root)], theirs_root, [*SAME, *FAILS])
     ours_tools, ours = talk(ours_command, ours_root, [*SAME, *FAILS])
     assert set(ours_tools) == set(theirs_tools)
@@ -165,13 +165,36 @@ def test_the_same_calls_are_answered_alike(tmp_path: Path, reference: list[str])
     assert [plain(answer) for answer in ours[len(SAME) :]] == [{"isError": True}] * len(FAILS)
 
 
+def test_no_question_is_asked_too_often(tmp_path: Path, reference: list[str]) -> None:
+    """The reference answers the same call, and searches below the same folder, as often as a client wants."""
+    calls: list[Call] = [
+        *(("search_files", {"path": "@", "pattern": f"**/*{name}*.*"}) for name in "abeghilmnt"),
+        *[("read_text_file", {"path": "@/a.txt"})] * 8,
+        *[("directory_tree", {"path": "@"})] * 8,
+        *[("list_allowed_directories", {})] * 8,
+    ]
+    ours_root, theirs_root = lay_out(tmp_path / "a/work"), lay_out(tmp_path / "b/work")
+    theirs = talk([*reference, str(theirs_root)], theirs_root, calls)[1]
+    ours = talk([*OURS, "--workspace", str(ours_root)], ours_root, calls)[1]
+    assert [sorted_lines(plain(answer)) for answer in ours] == [sorted_lines(plain(answer)) for answer in theirs]
+
+
+def test_a_search_is_no_repeat_of_another(tmp_path: Path) -> None:
+    """Also where settings stop repeats: below one folder each pattern is a question of its own."""
+    root, config = lay_out(tmp_path / "work"), tmp_path / "settings.toml"
+    config.write_text("workspace.allow_absolute = true\nlimits.max_repeats = 2\n")
+    calls: list[Call] = [("search_files", {"path": "@", "pattern": f"**/*{name}*"}) for name in "abceghil"]
+    ours = [HANDRAIL, "mcp", "--dialect", "mcp-filesystem", "--config", str(config), "--workspace", str(root)]
+    assert [answer["result"]["isError"] for answer in talk(ours, root, calls)[1]] == [False] * len(calls)
+
+
 def test_one_file_that_fails_stops_no_other(tmp_path: Path, reference: list[str]) -> None:
     """Both say so in the same place and the same shape."""
     calls: list[Call] = [("read_multiple_files", {"paths": ["@/a.txt", "@/no.txt", "/etc/passwd", "@/src/b.py"]})]
     shapes = []
     for name, command in (
         ("a", reference),
-        ("b", [HANDRAIL, "mcp", "--dialect", "mcp-filesystem", "--preset", "mcp-filesystem"]),
+        ("b", OURS),
     ):
         root = lay_out(tmp_path / name / "work")
         where = ["--workspace", str(root)] if name == "b" else [str(root)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
@@ -24,6 +27,7 @@ from handrail.errors import Misuse
 from handrail.ports import Reply
 from handrail.pydantic_ai import APPROVAL, Governance, HandrailToolset
 
+HANDRAIL = str(Path(sys.executable).with_name("handrail"))
 Calls = list[tuple[str, dict[str, Any]]]
 RULES = [
     {"effect": "ask", "touch": "fs.write", "target": "asked/**"},
@@ -244,18 +248,36 @@ async def test_an_agents_own_tools_pass_the_gate_too(work: Path, own_user: Path)
         assert kinds(runtime).count(("tool.completed", None)) == 2
 
 
+async def answered(*words: str) -> None:
+    """Have a person answer a request in a process of their own."""
+    command = [HANDRAIL, "approvals", *words]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+async def test_a_call_denied_elsewhere_stays_denied_whatever_the_program_says(runtime: Runtime, work: Path) -> None:
+    """The program's own yes comes after a person's no; the person's advice is told."""
+    waiting, (history, requests) = await asked(runtime, ARGS)
+    (about,) = [told[APPROVAL] for told in requests.metadata.values()]
+    await answered("deny", about["approval"], "--advice", "use tea")
+    results = requests.build_results(approve_all=True, metadata=requests.metadata)
+    done = await waiting.run(message_history=history, deferred_tool_results=results)
+    assert (done.output.startswith("failed: APPROVAL_DENIED"), "use tea" in done.output) == (True, True), done.output
+    assert not (work / "asked").exists()
+
+
 async def test_a_command_waits_for_approval_elsewhere_and_resumes(work: Path, own_user: Path) -> None:
     """Pending, granted in another terminal, resumed: the command ran once, in the sandbox."""
     need_sandbox()
     async with Runtime.open(work, config={"tools": {"enable": ["exec"]}}, mode="headless") as runtime:
-        line = {"command": "echo made > made.txt && python3 -c 'print(6 * 7)'"}
+        line = {"command": "echo made >> made.txt && python3 -c 'print(6 * 7)'"}
         model = scripted([("run_command", line)], lambda back: back[0].content)
         waiting = agent(model, HandrailToolset(runtime, "exec"))
         first = await waiting.run("go")
         assert isinstance(first.output, DeferredToolRequests)
         (about,) = [told[APPROVAL] for told in first.output.metadata.values()]
         assert not (work / "made.txt").exists()
-        runtime.parts.ledger.answer(about["approval"], Reply("granted", by="ann"))
+        await answered("grant", about["approval"])
         results = first.output.build_results(approve_all=True, metadata=first.output.metadata)
         done = await waiting.run(message_history=first.all_messages(), deferred_tool_results=results)
         assert done.output.splitlines()[0] == "42"

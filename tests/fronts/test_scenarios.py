@@ -13,7 +13,7 @@ from fronts.front_ends import FRONTS, Done, Front, Place
 from fronts.scenarios import ALL, Answer, Do, Edit, Replay, Rest, Scenario, Undo
 from fronts.zygote import Zygote
 
-EXIT = {"ok": 0, "failed": 1, "denied": 3, "pending": 4, "refused": 1}
+EXIT = {"ok": 0, "failed": 1, "denied": 3, "pending": 4, "refused": 3}
 IDS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|apr_[a-z2-7]{10}")
 FLAGS = re.compile(r"(?<=--approval <id>) --config [^\"\s]+")  # the command line was told its settings by a flag
 OWN_TEXT = re.compile(r'"(call_id|created|expires|caller|digest|policy_digest)":("[^"]*"|[0-9.e+]+)')

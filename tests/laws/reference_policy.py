@@ -19,7 +19,13 @@ FILES = ("fs.read", "fs.write", "fs.delete")
 # The policy's own names, as far as the worlds that are compared hold any.
 KEYS = (".ssh", ".gnupg", ".aws", ".netrc", ".config/gcloud", "id_rsa")
 GIT = ("hooks", "config", "commondir")
-RUNS_PROGRAMS = (".mcp.json", ".claude", ".vscode", ".github/workflows")
+# Editors, forges, shells and agents run programs because of what stands in these.
+RUNS_PROGRAMS = (
+    *(".mcp.json", ".claude", ".cursor", ".agents/skills", ".vscode", ".idea", ".devcontainer", ".envrc"),
+    *(".github/workflows", ".github/actions", ".gitlab-ci.yml", ".circleci", ".husky", ".pre-commit-config.yaml"),
+    *(".gitattributes", ".gitmodules", ".npmrc"),
+    *(".bashrc", ".bash_profile", ".profile", ".zshrc", ".zprofile"),
+)
 METADATA = ("169.254.169.254", "metadata.google.internal")
 Said = tuple[Decision, str]  # what one source says, and the code if that decides
 
@@ -255,10 +261,22 @@ def asks(touch: Touch, place: Place, paths: list[str], world: World, bulk: bool)
     return (
         bulk
         or any(has_name(RUNS_PROGRAMS, path) for path in paths)
+        or any(in_skills(place, touch, folder) for folder in world.skill_folders)
         or (place.kind is PlaceKind.FILE and place.size > world.max_undo_bytes)
         or (touch.kind == "fs.delete" and touch.how != "move")
         or (touch.how == "replace" and place.kind is not PlaceKind.MISSING)
     )
+
+
+def may(kind: str, touch: Touch) -> bool:
+    """A grant to send covers asking, too; one to ask covers nothing that sends."""
+    return kind == f"{touch.kind}.unsafe" or (kind == touch.kind and not touch.unsafe)
+
+
+def in_skills(place: Place, touch: Touch, folder: str) -> bool:
+    """A change in a folder of skills, or one that takes the folder along."""
+    here, there = place.absolute.lower().split("/"), folder.lower().split("/")
+    return here[: len(there)] == there or (touch.deep and there[: len(here)] == here)
 
 
 def protected(patterns: Sequence[str], path: str) -> bool:
@@ -303,7 +321,7 @@ def in_force(grant: Grant, touches: Sequence[Touch], world: World) -> bool:
     if grant.scope is Scope.RUN and grant.run_id != world.run_id:
         return False
     return all(
-        any(kind == touch.kind and glob(target.rstrip("/"), touch.shown.rstrip("/")) for kind, target in grant.touches)
+        any(may(kind, touch) and glob(target.rstrip("/"), touch.shown.rstrip("/")) for kind, target in grant.touches)
         for touch in touches
     )
 

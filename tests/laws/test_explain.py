@@ -14,7 +14,8 @@ import pytest
 from handrail.policy import World, decide
 from handrail.policy.explain import Suggestion, explain_lines, smallest_change
 from handrail.policy.rules import Rule
-from handrail.words import Decision, How, Place, PlaceKind, Root, Touch, TouchKind
+from handrail.policy.world import ToolFacts
+from handrail.words import Decision, How, Place, PlaceKind, Risk, Root, Touch, TouchKind
 from laws import worlds
 from laws.calls import (
     ALLOW,
@@ -190,6 +191,20 @@ def test_several_changes_are_named_together_where_one_is_not_enough() -> None:
 def test_what_no_setting_lifts_gets_no_suggestion(touches: tuple[Touch, ...]) -> None:
     """Built-in denials, the run's own folders, links, the whole machine as a root, and silence."""
     assert suggested(*touches, there=world(HIGH, allowed_hosts=("*:*",))) is None
+
+
+def test_naming_a_host_is_enough_for_a_tool_that_is_enabled_by_it() -> None:
+    """Of another toolset the tool has to be enabled, too."""
+    http, other = ToolFacts("http_fetch", "http", Risk.MEDIUM), ToolFacts("crawl", "mine", Risk.MEDIUM)
+    found = suggested(reach("x.org:443"), there=world(http, enable=frozenset({"fs"})))
+    both = suggested(reach("x.org:443"), there=world(other, enable=frozenset({"fs"})))
+    assert found is not None
+    assert both is not None
+    assert (found.toml, found.flips_to) == ('[http]\nallowed_hosts = ["x.org:443"]', ALLOW)
+    assert tomllib.loads(both.toml) == {
+        "tools": {"enable": ["crawl", "fs"]},
+        "http": {"allowed_hosts": ["x.org:443"]},
+    }
 
 
 def test_what_is_allowed_needs_no_suggestion() -> None:

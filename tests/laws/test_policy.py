@@ -255,6 +255,11 @@ def test_a_missing_confirmation_is_denied_and_said_after_what_a_call_cannot_mend
         (write("sub/.Claude/settings.json", EDIT, FILE), ASK, "runs-programs"),
         (write(".github/workflows/ci.yml"), ASK, "runs-programs"),
         (write(".github/README.md"), ALLOW, "workspace-write"),
+        (write("tools/Skills/pdf/scripts/run.sh"), ASK, "skills"),
+        (write("tools/skills"), ASK, "skills"),
+        (write("tools/skills.md"), ALLOW, "workspace-write"),
+        (delete("tools", below=("tools/skills",), how=How.MOVE), ASK, "skills"),
+        (delete("tool", below=("tool/x",), how=How.MOVE), ALLOW, "workspace-write"),
         (delete("a"), ASK, "delete"),
         (delete("d", below=("d/.env",)), DENY, "protected"),
         (delete("d", below=("d/.vscode/x",)), ASK, "runs-programs"),
@@ -271,7 +276,8 @@ def test_a_missing_confirmation_is_denied_and_said_after_what_a_call_cannot_mend
 )
 def test_defaults_hold_where_no_rule_speaks(touch: Touch, decision: Decision, by: str) -> None:
     """Reading and new files are allowed; replacing, deleting, commands and posting ask; protected names are denied."""
-    verdict = decide((touch,), world(HIGH, allowed_hosts=("example.org",), max_undo_bytes=100))
+    there = world(HIGH, allowed_hosts=("example.org",), max_undo_bytes=100, skill_folders=("/ws/tools/skills",))
+    verdict = decide((touch,), there)
     assert said(verdict) == [(f"defaults.{by}", decision)]
 
 

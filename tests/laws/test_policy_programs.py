@@ -52,6 +52,47 @@ def test_an_allow_rule_on_words_does_not_cover_what_is_not_understood() -> None:
     assert judged("npm test", rule(DENY, "proc.exec", "npm *"), doubt="an expansion").decision is DENY
 
 
+@pytest.mark.parametrize(
+    ("words", "decided"),
+    [
+        (("env", "rm", "-rf", "/"), (DENY, "builtin.command")),
+        (("/usr/bin/env", "A=1", "nice", "-n", "5", "rm", "-rf", "/"), (DENY, "builtin.command")),
+        (("env", "-S", "rm -rf /"), (DENY, "builtin.command")),
+        (("env", "bash", "-c", "true; rm -rf /"), (DENY, "builtin.command")),
+        (("env", "bash", "-c", ":(){ :|:& };:"), (DENY, "builtin.command")),
+        (("env", "curl", "http://x"), (DENY, "rules.curl")),
+        (("env", "bash", "-c", "make; curl http://x"), (DENY, "rules.curl")),
+        (("env", "make"), (ASK, "defaults.command")),
+        (("env", "-i", "ls"), (ASK, "defaults.not-understood")),
+        (("env", "ls"), (ALLOW, "rules.env")),
+        (("env",), (ALLOW, "rules.env")),
+    ],
+)
+def test_a_command_that_is_stated_by_its_words_is_judged_with_what_it_runs(
+    words: tuple[str, ...], decided: tuple[Decision, str]
+) -> None:
+    """A rule for the command around it allows no other, as it does not in a line of shell."""
+    around = Rule(ALLOW, "rules.env", "proc.exec", "env *")
+    others = (
+        Rule(ALLOW, "rules.env-path", "proc.exec", "/usr/bin/env *"),
+        Rule(DENY, "rules.curl", "proc.exec", "curl *"),
+    )
+    stated = Touch(TouchKind.PROC_EXEC, " ".join(words), words=words)
+    verdict = decide((stated,), replace(BASE, rules=(around, *others), confined=True))
+    assert (verdict.decision, verdict.deciding.rule) == decided
+
+
+def test_what_a_line_states_itself_is_judged_once() -> None:
+    """Its parts are all among the touches of the call."""
+    touches = (run("timeout 5 env ls"), run("env ls"), run("ls"))
+    verdict = decide(touches, replace(BASE, confined=True))
+    assert [(finding.touch, finding.rule) for finding in verdict.findings] == [
+        (0, "defaults.harmless-command"),
+        (1, "defaults.harmless-command"),
+        (2, "defaults.harmless-command"),
+    ]
+
+
 def covers(exclusions: tuple[Exclusion, ...], root: Root, path: str) -> bool:
     return excluded(exclusions, root, path) is not None
 

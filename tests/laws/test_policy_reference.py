@@ -91,7 +91,13 @@ def test_the_random_worlds_reach_every_source_and_default() -> None:
         *("builtin.settings", "builtin.metadata", "builtin.confirm", "confine.roots", "confine.read-only-root"),
         *("confine.hosts", "enablement.disabled", "enablement.not-enabled", "skills.allowed-tools", "permissions.call"),
         *("defaults.protected", "defaults.allowed-host", "defaults.low-risk", "defaults.asks", "defaults.undo"),
-        *("defaults.workspace-read", "defaults.runs-programs", "defaults.bulk", "defaults.too-large-to-undo"),
+        *(
+            "defaults.workspace-read",
+            "defaults.runs-programs",
+            "defaults.skills",
+            "defaults.bulk",
+            "defaults.too-large-to-undo",
+        ),
         *("defaults.delete", "defaults.overwrite", "defaults.workspace-write", "defaults.silence"),
         *("rules", "grants", "excluded"),
     }

@@ -109,6 +109,9 @@ rg --pre a b
 rg --hostname-bin=a b
 rg -z a
 rg --search-zip a
+rg -r -- -z a
+rg -r -- --search-zip a
+date -r -- -s 1
 tree -o a
 date -s now
 date 01010000

@@ -118,7 +118,7 @@ def test_what_is_not_read_exactly_is_in_doubt(line: str) -> None:
         ("a > -", ("-",)),
         ("(a) > x", ("x",)),
         ("a > /dev/null 2>&1", ()),
-        ("a > /tmp/x", ()),
+        ("a > /tmp/x", ("/tmp/x",)),
         ("a > /tmp/../etc/x", ("/etc/x",)),
         ("a > /etc/x", ("/etc/x",)),
         ("cd sub && a > x", ("sub/x",)),
@@ -157,11 +157,37 @@ def test_what_a_line_reads_is_named() -> None:
         ("sudo git tag v1", ("tag",)),
         ("git status; git log; git diff; git branch; git tag -l; git stash list; git config --get x", ()),
         ("bash -c 'git reset --hard'", ("reset",)),
+        ("git config --global core.pager x", ("config",)),
+        ("git config --local core.hooksPath x", ("config",)),
+        ("git config --show-origin a.b c", ("config",)),
+        ("git config -f --get a.b c", ("config",)),
+        ("git config --comment --get a.b c", ("config",)),
+        ("git config --global --list; git config --local --get a.b; git config --null --show-scope -l", ()),
+        ("git remote -v add evil u", ("remote",)),
+        ("git remote -v set-url origin u", ("remote",)),
+        ("git remote --verbose update", ("remote",)),
+        ("git remote; git remote -v; git remote -v show o; git remote get-url o; git remote --verbose", ()),
+        ("git submodule --quiet add u", ("submodule",)),
+        ("git submodule; git submodule status --recursive", ()),
+        ("git --attr-source HEAD push", ("push",)),
+        ("git branch -v new; git tag -f v1; git stash -q; git notes --ref=x add", ("branch", "tag", "stash", "notes")),
+        (
+            "git worktree add x; git update-ref -d HEAD; git symbolic-ref -q HEAD x",
+            ("worktree", "update-ref", "symbolic-ref"),
+        ),
     ],
 )
 def test_what_changes_a_repository_is_named(line: str, writes: tuple[str, ...]) -> None:
     """Also within wrappers."""
     assert read_line(line).git_writes == writes
+
+
+@pytest.mark.parametrize(
+    "line", ["git submodule --quiet foreach make", "git submodule foreach make", "git bisect run x"]
+)
+def test_what_git_runs_for_each_is_in_doubt(line: str) -> None:
+    """Wherever the options stand."""
+    assert "runs other programs" in read_line(line).parts[0].doubt
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,19 @@ def test_what_is_plain_to_see_stays_as_it_is(text: str) -> None:
     assert back == text
 
 
+INVISIBLE = [
+    *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0x200B, 0x2010), 0x2800),
+    *(*range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x3164, *range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0, 0xFFF0, 0xFFF8),
+    *(0x1BCA0, 0x1BCA3, 0x1D173, 0x1D17A, 0xE0000, 0xE0001, 0xE007F, *range(0xE0100, 0xE01F0), 0xE0FFF),
+]
+
+
+@pytest.mark.parametrize("code", INVISIBLE, ids=hex)
+def test_what_is_drawn_as_nothing_is_written_out(code: int) -> None:
+    """Two names that look the same on a screen would be two files."""
+    assert visible(f"notes{chr(code)}.txt") == f"notes<U+{code:04X}>.txt"
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

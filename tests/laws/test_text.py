@@ -52,6 +52,9 @@ class Open:
     def excerpt(self, before: str, text: str, after: str = "") -> str:
         return text
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        return []
+
 
 def tried(data: bytes) -> Decoded | Problem:
     """Decode, or give why that cannot be."""

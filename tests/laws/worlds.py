@@ -13,7 +13,7 @@ from handrail.words import Decision, Grant, How, Mode, Place, PlaceKind, Risk, R
 ORDINARY = ("src", "docs", "a.py", "b.md", "x", "build", "secrets", "K.pem", "we*rd[1]", "a b")
 SPECIAL = (
     *(".env", ".ENV", ".env.example", ".ssh", ".SSH", ".git", "hooks", "config", "commondir", ".github", "workflows"),
-    *("handrail.toml", "id_rsa", ".config", "gcloud", ".claude", ".agent", "runs"),
+    *("handrail.toml", "id_rsa", ".config", "gcloud", ".claude", ".agents", "skills", ".agent", "runs"),
 )
 NAMES = (*ORDINARY * 8, *SPECIAL)
 SEGMENTS = (
@@ -185,7 +185,7 @@ def touches(random: Random, world: World) -> tuple[Touch, ...]:
 
 
 def grant(random: Random, asked: tuple[Touch, ...], world: World) -> Grant:
-    targets = [(item.kind.value, literal(item.shown)) for item in asked]
+    targets = [(f"{item.kind.value}{'.unsafe' * some(random, 0.3)}", literal(item.shown)) for item in asked]
     if some(random, 0.25):
         targets = [(item.kind.value, random.choice((pattern(random), "**", f"{item.shown}/x"))) for item in asked]
     return Grant(
@@ -210,6 +210,7 @@ def world(random: Random) -> World:
         enable=frozenset(name for name in ("fs", "exec", "delete_path", "write_file") if some(random, 0.85)),
         disable=frozenset(name for name in ("fs", "read_file", "mine") if some(random, 0.02)),
         protected=random.choice(((".env*", "!.env.example"), (), ("secrets/", ".env*"), ("s*", "!src", "x", "!src/x"))),
+        skill_folders=random.choice(((), ("/ws/a",), ("/ws/d/e", "/data"), ("/ws",))),
         own_paths=random.choice(((), ("/state/runs", "/ws/.agent/runs"), ("/state", "/ws/b*d", "/ws/x"))),
         allowed_hosts=tuple(item for item in HOST_PATTERNS if some(random, 0.4)),
         mode=random.choice(tuple(Mode)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,8 @@ async def test_a_change_that_keeps_size_and_date_is_found_while_it_is_recent(ope
     """A file that was changed right before it was read may change again within the same tick of its clock."""
     path = work / "a.py"
     path.write_text("def alpha(): pass\n")
+    ahead = time.time_ns() + 60 * 10**9  # recent for a minute, however slow the machine is
+    os.utime(path, ns=(ahead, ahead))
     async with opens() as runtime:
         await search(runtime, "alpha")
         before = path.stat()

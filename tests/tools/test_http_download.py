@@ -15,7 +15,7 @@ import pytest
 from conftest import Opens
 from handrail import Runtime
 from handrail.testing import ScriptedApprover
-from serving import Asked, Server, http_settings, serving
+from serving import Asked, Server, answer, http_settings, serving
 
 MIB = 1024 * 1024
 BODY = os.urandom(300_000)
@@ -97,6 +97,80 @@ async def test_an_error_page_is_no_file(status: int, server: Server, opens: Open
     assert outcome.error is not None
     assert (outcome.error.code, outcome.error.details["excerpt"]) == ("UPSTREAM_ERROR", "not here")
     assert list(work.iterdir()) == []
+
+
+@pytest.mark.parametrize("old", [None, b"old"])
+async def test_a_download_has_its_name_only_when_it_is_whole(
+    old: bytes | None, server: Server, opens: Opens, work: Path
+) -> None:
+    """Two of three mebibytes have come: whoever looks finds nothing, or the old file."""
+    goes_on, most_is_there = asyncio.Event(), asyncio.Event()
+    body = os.urandom(3 * MIB)
+
+    async def pauses(_: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body[: 2 * MIB + 1000])
+        await writer.drain()
+        await goes_on.wait()
+        writer.write(body[2 * MIB + 1000 :])
+
+    def told(_: str, done: int, __: int) -> None:
+        if done == 2 * MIB + 1000:
+            most_is_there.set()
+
+    def found() -> bytes | None:
+        return (work / "b").read_bytes() if (work / "b").exists() else None
+
+    server.answers["/pauses"] = pauses
+    if old is not None:
+        (work / "b").write_bytes(old)
+    async with opened(opens, server, mode="interactive", approver=ScriptedApprover("once")) as runtime:
+        runtime.parts.outside.network.progress = told
+        args = {"url": server.url("/pauses"), "path": "b", "overwrite": old is not None}
+        task = asyncio.ensure_future(runtime.call("http_download", args))
+        task.add_done_callback(lambda _: most_is_there.set())  # what ended before is seen below
+        await most_is_there.wait()
+        between = found()
+        goes_on.set()
+        outcome = await task
+    assert outcome.ok, outcome.content
+    assert (between, found(), os.listdir(work)) == (old, body, ["b"])
+
+
+@pytest.mark.parametrize(
+    ("path", "bounds", "ends"),
+    [
+        ("/cut", {}, "UPSTREAM_ERROR"),
+        ("/f", {"sha256": "0" * 64}, "UPSTREAM_ERROR"),
+        ("/f", {"max_bytes": 1000}, "HTTP_TOO_LARGE"),
+        ("/endless", {"max_bytes": 2 * MIB}, "HTTP_TOO_LARGE"),
+    ],
+)
+async def test_a_failed_download_leaves_the_old_file_as_it_was(
+    path: str, bounds: dict[str, Any], ends: str, server: Server, opens: Opens, work: Path
+) -> None:
+    """Also where it was to be replaced, and much of the new one had come; nothing lies beside it."""
+
+    async def cut(_: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer(bytes(2 * MIB), length=3 * MIB))
+        await writer.drain()
+        writer.close()
+
+    async def endless(_: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        for _number in range(64):
+            writer.write(bytes(MIB))
+            await writer.drain()
+
+    server.answers |= {"/cut": cut, "/endless": endless}
+    (work / "b").write_text("old")
+    before = (work / "b").stat()
+    async with opened(opens, server, mode="interactive", approver=ScriptedApprover("once")) as runtime:
+        args = {"url": server.url(path), "path": "b", "overwrite": True, **bounds}
+        outcome = await runtime.call("http_download", args)
+    after = (work / "b").stat()
+    assert (code(outcome), len(server.asked)) == (ends, 1), outcome.content
+    assert ((work / "b").read_text(), os.listdir(work), outcome.changes) == ("old", ["b"], ())
+    assert (after.st_ino, after.st_mtime_ns, after.st_mode) == (before.st_ino, before.st_mtime_ns, before.st_mode)
 
 
 async def test_a_large_download_is_never_whole_in_memory(server: Server, opens: Opens, work: Path) -> None:

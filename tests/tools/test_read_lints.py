@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -10,8 +12,10 @@ from typing import Any
 import pytest
 
 from handrail import Runtime
+from handrail.ports import Finished, Linter
 from handrail.quality.linters import find_linter
 from handrail.testing import ScriptedLinters, lend
+from handrail.words import Place
 from searching import fill
 from tools._linting import confined, needs
 
@@ -255,6 +259,31 @@ async def test_without_a_sandbox_no_program_is_run(opens: Any, work: Path) -> No
         ("not checked", "there is none here"),
         ("checked", None),
     ]
+
+
+async def test_no_linter_runs_on_when_the_call_has_failed(opens: Any, work: Path) -> None:
+    """One file's linter breaks, and another one's is slow."""
+    started, ends = asyncio.Event(), list[str]()
+
+    class Uneven(ScriptedLinters):
+        """Slow for one file; breaks with the other one."""
+
+        async def run(self, linter: Linter, place: Place, data: bytes) -> Finished:
+            """Check a file."""
+            if place.path == "slow.py":
+                started.set()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    ends.append(place.path)
+            await started.wait()
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    fill(work, {"bad.py": "x\n", "slow.py": "x\n"})
+    async with opens() as runtime:
+        lend(runtime.kernel, Linters=Uneven())
+        outcome = await asyncio.wait_for(runtime.call("read_lints", {"paths": ["bad.py", "slow.py"]}), 20)
+        assert (outcome.error.code, ends) == ("IO_ERROR", ["slow.py"])
 
 
 async def test_looking_at_files_asks_nobody(opens: Any, work: Path) -> None:

@@ -24,8 +24,14 @@ TEXT = "┃ "  # a line of a text that is an argument
 _MAX_INDENT = 12
 _MIN_ROOM = 2  # one wide character
 _MAX_MARKS = 3  # combining marks on one letter; more would paint over the lines around it
-# Drawn as nothing although they count as letters or symbols.
-_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+# Drawn as nothing although they count as letters, marks or symbols: those that Unicode says to ignore where they are
+# not known (Default_Ignorable_Code_Point), and the empty Braille pattern.
+_IGNORED = (
+    (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F),
+    (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF),
+    (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+)  # fmt: skip
+_BLANK = frozenset("\u2800") | {chr(code) for first, last in _IGNORED for code in range(first, last + 1)}
 _ESCAPED = r"<U\+[0-9A-F]{4,6}>"
 _RISK_STYLE = {Risk.LOW: "green", Risk.MEDIUM: "yellow", Risk.HIGH: "bold red"}
 _DIFF_STYLE = {"+++": "bold", "---": "bold", "@@ ": "cyan", "+": "green", "-": "red"}

@@ -10,11 +10,12 @@ from typing import Any
 from handrail.arguments import short
 from handrail.dialects._schema import check
 from handrail.dialects._usual import USUAL
+from handrail.dialects._wording import retold
 from handrail.errors import FACTS, Code, Problem
 from handrail.spelling import nearest
 from handrail.strict_json import is_text
 from handrail.versions import Adapter, adapt
-from handrail.words import Json, Outcome, noun
+from handrail.words import Json, Outcome, TouchKind, noun
 
 Args = dict[str, Any]
 Event = Mapping[str, Any]
@@ -37,6 +38,7 @@ class Word:
     always: Mapping[str, Json] = field(default_factory=dict)  # what every call of it says in our words
     inward: Callable[[Args], Args] | None = None  # what renaming cannot do, on renamed arguments
     back: Callable[[Args], Args | None] | None = None  # our arguments in the document's; None: it cannot say them
+    spoken: Mapping[str, str] = field(default_factory=dict)  # what our tool says -> as one who called it so would
     outward: Callable[[Outcome], Any] | None = None  # the result in the document's fields
     result: Mapping[str, Any] | None = None  # JSON Schema of it
     capabilities: tuple[str, ...] = ()  # in the document's names
@@ -132,6 +134,7 @@ class Dialect:
     special: Mapping[str, str] = field(default_factory=dict)  # further names of errors -> which code, and where
     touches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # its permissions -> our kinds of touch
     refused: Mapping[str, str] = field(default_factory=dict)  # names it would have -> why they are not served
+    needed: Callable[[Word, Mapping[str, Json]], frozenset[str]] | None = None  # permissions, besides the tool's own
     sandboxed: bool = False  # its files lie in a sandbox of the run
     # Where the document is an MCP server's: a result of its own, from the outcome and what was asked; its own entries.
     reply: Callable[[Outcome, Mapping[str, Json]], dict[str, Json]] | None = None
@@ -186,8 +189,7 @@ class Dialect:
     def tool_name(self, tool: str, asked: str = "") -> str:
         """The document's name of a tool of ours; ours where it has none."""
         if asked:
-            name = self._plain(asked)
-            return self.former.get(name, name)
+            return self._name(asked)
         word = self.of(tool)
         return word.name if word is not None else tool
 
@@ -197,19 +199,46 @@ class Dialect:
         args = word.said(call.get("args") or {}) if word is not None and call else None
         return None if args is None or word is None else {"tool": word.name, "args": args}
 
-    def permissions(self, given: Iterable[str]) -> frozenset[str]:
-        """Permissions of the document as kinds of touch; what it does not know permits nothing."""
-        return frozenset(kind for name in given for kind in self.touches.get(name, (name,)))
+    def permissions(
+        self, given: Iterable[str], tool: str = "", args: Mapping[str, Json] | None = None
+    ) -> frozenset[str]:
+        """Permissions of the document as kinds of touch; what it does not know permits nothing.
 
-    def fitted(self, outcome: Outcome, max_lines: int, max_bytes: int) -> Outcome:
-        """An outcome whose text in the document's form keeps to the limits, too."""
+        Where a call needs further ones by its arguments, the tool's own count only with them; to replace a file, its
+        former content is looked at.
+        """
+        names = frozenset(given)
+        kinds = self._kinds(names)
+        word = self.words.get(self._name(tool))
+        further = self.further(word, args or {})
+        if word is None or not further:
+            return kinds
+        whole = further.union(word.capabilities) <= names
+        return kinds | {TouchKind.FS_READ.value} if whole else kinds - self._kinds(word.capabilities)
+
+    def further(self, word: Word | None, args: Mapping[str, Json]) -> frozenset[str]:
+        """The permissions that a call needs by its arguments, besides those of its tool."""
+        return self.needed(word, args) if word is not None and self.needed is not None else frozenset()
+
+    def _kinds(self, names: Iterable[str]) -> frozenset[str]:
+        return frozenset(kind for name in names for kind in self.touches.get(name, (name,)))
+
+    def fitted(self, outcome: Outcome, max_lines: int, max_bytes: int, args: Mapping[str, Json]) -> Outcome:
+        """An outcome in the document's names, whose text in its form keeps to the limits, too."""
+        outcome = retold(outcome, self, args)
         word = self.of(outcome.tool, outcome.asked)
         if word is None or word.fits is None or not isinstance(outcome.data, dict):
             return outcome
         return word.fits(outcome, max_lines, max_bytes)
 
-    def placed(self, outcome: Outcome, where: str) -> Outcome:
-        """Say where a file was looked for that is not there: in a sandbox that is not the folder a person works in."""
+    def failed(self, outcome: Outcome, where: str, args: Mapping[str, Json]) -> Outcome:
+        """A problem in the document's names: what the call needs, and where a file was looked for that is not there."""
+        word, error = self.of(outcome.tool, outcome.asked), outcome.error
+        if error is not None and error.code == Code.POLICY_DENIED and (further := self.further(word, args)):
+            outcome = replace(outcome, error=replace(error, details={**error.details, "needed": sorted(further)}))
+        return self._placed(retold(outcome, self, args), where)
+
+    def _placed(self, outcome: Outcome, where: str) -> Outcome:
         error = outcome.error
         if not self.sandboxed or error is None or error.code != Code.NOT_FOUND or _GONE not in error.message:
             return outcome
@@ -257,6 +286,11 @@ class Dialect:
         return Problem(
             Code.UNKNOWN_TOOL, f"There is no tool {short(tool)} in the dialect {self.name}.{hint}", near=near
         )
+
+    def _name(self, name: str) -> str:
+        """A name as the document writes it now."""
+        plain = self._plain(name)
+        return self.former.get(plain, plain)
 
     def _plain(self, name: str) -> str:
         """A name as the document writes it, also when it came through a function-calling API."""

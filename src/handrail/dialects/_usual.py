@@ -95,4 +95,17 @@ USUAL: Mapping[str, Mapping[str, Json]] = {
     "truncate_text": {"max_chars": None, "max_bytes": None, "keep": "head"},
     "now": {"timezone": "UTC"},
     "render_template": {"data": None, "partials": None, "escape_html": False},
+    "job_input": {"text": "", "close": False},
+    "read_lints": {"new_only": False},
+    # These take nothing that may be left out.
+    "hash_file": {},
+    "hash_text": {},
+    "job_list": {},
+    "job_stop": {},
+    "list_roots": {},
+    "list_skills": {},
+    "make_dir": {},
+    "read_media": {},
+    "stat_path": {},
+    "undo_changes": {},
 }

@@ -173,6 +173,15 @@ _WORDS = (
         properties(path="string", find="string", replace="string", all_="boolean"),
         inward=_edit,
         back=_edit_back,
+        spoken={
+            "`edits.0`: ": "",
+            "`edits.0.old`": "`find`",
+            "`edits.0`": "the edit",
+            "The edits leave": "The edit leaves",
+            "each `new`": "`replace`",
+            "`old`": "`find`",
+            "`new`": "`replace`",
+        },
         outward=lambda outcome: f"{outcome.data['replacements']}\n",
     ),
     Word(

@@ -11,7 +11,7 @@ from handrail.dialects._dialect import Dialect, Event, Message, Word, one_call, 
 from handrail.dialects._schema import CURSOR, LIMIT, STRINGS, properties
 from handrail.dialects._telling import asked_for, files_changed, finished, picked, problem, spoken_call
 from handrail.dialects.kgent_whole import of_entries, of_file, of_matches
-from handrail.errors import Code
+from handrail.errors import FACTS, Code
 from handrail.words import Json, Outcome
 
 TOOLSETS = {
@@ -28,6 +28,7 @@ _WORDS = (
         properties(path="string", cursor_=CURSOR),
         inward=goes_on,
         back=as_cursor,
+        spoken={"byte_offset ": "The cursor's byte ", "offset ": "The cursor's line "},
         whole=of_file,
     ),
     Word(
@@ -112,9 +113,16 @@ def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:
             yield {**told, "args": args}
             continue
         ended = {"status": event.get("status"), "duration_ms": event.get("duration_ms")}
-        error = {"error": {"code": event.get("code"), "message": event.get("message")}} if "code" in event else {}
+        error = {"error": _failure(event)} if "code" in event else {}
         refs = [ref.get("ref") for ref in event.get("refs") or () if isinstance(ref, Mapping)]
         yield {**told, **ended, "artifacts": [*files_changed(event), *refs], **error}
+
+
+def _failure(event: Event) -> dict[str, Json]:
+    """What a failed call says in an event: enough to tell whether trying again may help."""
+    code = event["code"]
+    again = code in FACTS and FACTS[Code(code)].retryable
+    return {"code": code, "message": event.get("message"), "retryable": again}
 
 
 def _approval(request: Mapping[str, Any]) -> dict[str, Json]:

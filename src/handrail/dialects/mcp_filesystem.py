@@ -12,7 +12,7 @@ from handrail.dialects import mcp_filesystem_told as told
 from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call
 from handrail.dialects._schema import properties
 from handrail.dialects._telling import finished, problem, spoken_call
-from handrail.errors import Code
+from handrail.errors import Code, Problem
 from handrail.words import Json, Outcome
 
 ONE = {"type": "integer", "minimum": 1}
@@ -30,6 +30,8 @@ BLOCKS = {
 
 def _read(args: Args) -> Args:
     head = args.pop("head", None)
+    if head is not None and args.get("tail") is not None:
+        raise Problem(Code.INVALID_ARGS, "`head` and `tail` cannot both be given; leave one of them out.", field="tail")
     if head is None:
         return {**args, "whole": True} if args.get("tail") is None else args
     return {**args, "limit": head}
@@ -58,6 +60,7 @@ def _reading(name: str) -> Word:
         properties(path="string", tail_=ONE, head_=ONE),
         inward=_read,
         back=_said_read,
+        spoken={"leave `whole` out to read it in parts": "`head` or `tail` reads a part of it"},
     )
 
 
@@ -94,6 +97,7 @@ WORDS = (
         properties(path="string", edits=EDITS, dryRun_="boolean"),
         names={"dryRun": "dry_run"},
         inward=_edit,
+        spoken={".old`": ".oldText`", "`old`": "`oldText`", "`new`": "`newText`"},
         back=lambda _: None,
     ),
     Word("create_directory", "make_dir", "Make a folder, with those above it.", properties(path="string")),

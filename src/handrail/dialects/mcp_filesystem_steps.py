@@ -116,12 +116,6 @@ def tree(args: Args) -> Steps:
 def search(args: Args) -> Steps:
     """Find files and folders by a glob that is held against the path below the folder."""
     top: str = args["path"]
-    base = ""
-    if top.startswith("/"):  # ours are shown beneath their root, the document's as they were asked for
-        look = yield "stat_path", {"path": top}
-        if look.error is not None:
-            return replace(look, asked="search_files")
-        base = "" if look.data["path"] == "." else f"{look.data['path']}/"
     asked = {"path": top, "pattern": args["pattern"], "hidden": True, "respect_ignore": False, "limit": 10_000}
     if "/" not in args["pattern"] and "**" not in args["pattern"]:
         asked["depth"] = 1
@@ -131,12 +125,19 @@ def search(args: Args) -> Steps:
         if last.error is not None:
             return replace(last, asked="search_files")
         found, cut = found + paths, cut or last.truncation
+    base = _base(last) if top.startswith("/") else ""
     shown = [path.removeprefix(base).rstrip("/") for path in sorted(set(found), key=lambda path: path.split("/"))]
     left = [path for path in shown if not _leaves_out(args["excludePatterns"], path, exact=True)]
     told = [f"{top.rstrip('/')}/{path}" if top.startswith("/") else path for path in left]
     data = {"paths": told}
     text = excerpt("\n".join(told), "search below a folder")
     return replace(last, asked="search_files", data=data, summary=f"{len(told)} found", content=text, truncation=cut)
+
+
+def _base(found: Outcome) -> str:
+    """What paths begin with that were found below an absolute folder: ours are shown beneath their root."""
+    folder = found.evidence[0].ref
+    return "" if folder == "." else f"{folder}/"
 
 
 def _pages(tool: str, args: Args, kind: str, left: list[int]) -> Paged:
@@ -165,17 +166,16 @@ def _listed(name: str, entries: list[Any], last: Outcome) -> Outcome:
 
 def _leaves_out(patterns: Sequence[str], path: str, *, exact: bool = False) -> bool:
     """Whether a path is excluded, itself or by a folder above it; a plain name leaves out what has it at any depth."""
-    parts = path.split("/")
-    above = ["/".join(parts[: count + 1]) for count in range(len(parts))]
     wide = [
         form for pattern in patterns for form in ((pattern,) if exact or "*" in pattern else (pattern, f"**/{pattern}"))
     ]
-    return any(fits(pattern, item) for pattern in wide for item in above)
+    return any(fits(pattern, path, above=True) for pattern in wide)
 
 
-def fits(pattern: str, path: str) -> bool:
-    """Whether a path fits a glob: `*` within a name, `**` across names, `{a,b}` one of several."""
-    return any(_names_fit(tuple(form.split("/")), tuple(path.split("/"))) for form in _spread(pattern))
+def fits(pattern: str, path: str, *, above: bool = False) -> bool:
+    """Whether a path, or also one `above` it, fits a glob: `*` within a name, `**` across names, `{a,b}` either."""
+    names = tuple(path.split("/"))
+    return any(_names_fit(form, names, above) for form in _spread(pattern))
 
 
 @lru_cache(256)
@@ -190,9 +190,19 @@ def _spread(pattern: str) -> tuple[str, ...]:
 
 
 @lru_cache(4096)
-def _names_fit(pattern: tuple[str, ...], names: tuple[str, ...]) -> bool:
-    if not pattern:
-        return not names
-    if pattern[0] == "**":
-        return _names_fit(pattern[1:], names) or (bool(names) and _names_fit(pattern, names[1:]))
-    return bool(names) and fnmatchcase(names[0], pattern[0]) and _names_fit(pattern[1:], names[1:])
+def _names_fit(form: str, names: tuple[str, ...], above: bool) -> bool:
+    """Hold each name against each different part of a glob once, whatever they are."""
+    whole = form.split("/")
+    parts = [part for number, part in enumerate(whole) if part != "**" or whole[number - 1 : number] != ["**"]]
+    where = dict[str, int]()  # bit n of a number: the part n
+    for number, part in enumerate(parts):
+        where[part] = where.get(part, 0) | 1 << number
+    crossing = where.pop("**", 0)
+    here, end = 1 | (crossing & 1) << 1, 1 << len(parts)  # the parts that the next name could meet
+    for name in names:
+        meets = sum(bits for part, bits in where.items() if bits & here and fnmatchcase(name, part))
+        here = (here & crossing) | (here & meets) << 1
+        here |= (here & crossing) << 1
+        if not here or (above and here & end):
+            break
+    return bool(here & end)

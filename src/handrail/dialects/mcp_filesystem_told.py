@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
+
+import orjson
 
 from handrail.words import Json, Outcome
 
@@ -97,7 +98,7 @@ def tree(outcome: Outcome, _: Asked) -> str:
             known[item["name"]] = node["children"] = []
         if folder in known:
             known[folder].append(node)
-    return json.dumps(top, indent=2, ensure_ascii=False)
+    return orjson.dumps(top, option=orjson.OPT_INDENT_2).decode()
 
 
 def found(outcome: Outcome, _: Asked) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from handrail.dialects import _tool_hub_results as results
 from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call, table, text_of
-from handrail.dialects._telling import ENDS, asked_for, excerpt, finished, problem, spoken_call
+from handrail.dialects._telling import ENDS, asked_for, finished, problem, spoken_call
 from handrail.dialects._tool_hub_schemas import ARGS, DEFAULT_GLOB, RESULTS
 from handrail.errors import Code, Problem
 from handrail.words import Json, Outcome
@@ -51,78 +52,6 @@ def _list_back(args: Args) -> Args | None:
     return {**told, "recursive": True, "maxDepth": depth} if depth > 1 else told
 
 
-# ── results ──────────────────────────────────────────────────────────────────────────────────
-
-
-def _read_result(outcome: Outcome) -> Json:
-    data, path = outcome.data, outcome.evidence[0].ref
-    text = excerpt(data["text"], f"the whole is {path}, sha256 {data['sha256']}")
-    return {"path": path, "text": text, "bytes": data["bytes"]}
-
-
-def _search_result(outcome: Outcome) -> Json:
-    rows = outcome.data["matches"]
-    told = {"matches": [{"file": row["file"], "lineNo": row["line"], "excerpt": row["text"]} for row in rows]}
-    return {**told, **_next(outcome)}
-
-
-def _list_result(outcome: Outcome) -> Json:
-    return {"entries": outcome.data["entries"], **_next(outcome)}
-
-
-def _next(outcome: Outcome) -> dict[str, Json]:
-    cursor = outcome.data.get("next_cursor")
-    return {} if cursor is None else {"nextCursor": cursor}
-
-
-def _fetch_result(outcome: Outcome) -> Json:
-    told = _only("url", "status", "headers", "text", "bytes")(outcome)
-    cut = outcome.truncation
-    if outcome.data["complete"] or cut is None:
-        return told
-    more = ({"nextCursor": cut.next_cursor} if cut.next_cursor else {}) | _kept(outcome)
-    where = f"the whole is {outcome.refs[-1].ref}" if outcome.refs else "`cursor` goes on, downloadFile keeps it"
-    return {**told, "text": f"{told['text'].rstrip()}\n[truncated; {where}]", **more}
-
-
-def _text_result(outcome: Outcome) -> Json:
-    """A utility's text within what a model is shown; the whole is a file."""
-    return {"text": excerpt(outcome.data["text"], _where(outcome))} | _kept(outcome)
-
-
-def _select_result(outcome: Outcome) -> Json:
-    """A selected value; one that is too large as the beginning of its JSON, the whole is a file."""
-    if not outcome.refs:
-        return {"value": outcome.data["value"]}
-    import orjson
-
-    text = orjson.dumps(outcome.data["value"], option=orjson.OPT_INDENT_2).decode()
-    return {"value": excerpt(text, _where(outcome)), **_kept(outcome)}
-
-
-def _where(outcome: Outcome) -> str:
-    whole = f"the whole is {outcome.refs[-1].ref}; " if outcome.refs else ""
-    return f"{whole}keep long texts in files with core/fs.writeText"
-
-
-def _kept(outcome: Outcome) -> dict[str, Json]:
-    return {"fileRef": outcome.refs[-1].ref} if outcome.refs else {}
-
-
-def _download_result(outcome: Outcome) -> Json:
-    data = outcome.data
-    return {"destPath": data["path"], "bytes": data["bytes"], "sha256": data["sha256"]}
-
-
-def _now_result(outcome: Outcome) -> Json:
-    data = outcome.data
-    return {"iso": data["iso"], "epochMs": data["epoch_ms"], "timezone": data["timezone"]}
-
-
-def _only(*names: str) -> Any:
-    return lambda outcome: {name: outcome.data[name] for name in names}
-
-
 FETCH = {"timeoutMs": "timeout_ms", "maxBytes": "max_bytes"}
 # What a call leaves out settings say: 15000 ms and 5 MB, unless an operator set them otherwise.
 FETCH_DEFAULTS = {"method": "GET", "maxBytes": 10 * MIB}
@@ -141,7 +70,7 @@ WORDS = (
         # The most it may ask for: 5 MB unless settings say otherwise.
         defaults={"maxBytes": 10 * MIB},
         always={"whole": True},
-        outward=_read_result,
+        outward=results.of_read,
         capabilities=("read:fs",),
     ),
     _word(
@@ -152,7 +81,14 @@ WORDS = (
         defaults={"overwrite": False, "mkdirp": True},
         inward=_write,
         back=_write_back,
-        outward=_only("path", "bytes", "sha256"),
+        spoken=dict.fromkeys(
+            (
+                'Read it first, then change it with edit_file or replace it with mode="overwrite".',
+                'mode="overwrite" replaces it; edit_file changes a part of it.',
+            ),
+            "overwrite=true replaces it where policy allows.",
+        ),
+        outward=results.only("path", "bytes", "sha256"),
         capabilities=("write:fs",),
     ),
     _word(
@@ -163,7 +99,7 @@ WORDS = (
         defaults={"recursive": False, "maxEntries": 2000, "includeHidden": False},
         inward=_list,
         back=_list_back,
-        outward=_list_result,
+        outward=results.of_list,
         capabilities=("read:fs",),
     ),
     _word(
@@ -173,14 +109,14 @@ WORDS = (
         names={"root": "path", "query": "pattern", "maxMatches": "limit", "maxFiles": "max_files"},
         defaults={"glob": DEFAULT_GLOB},
         always={"literal": True},
-        outward=_search_result,
+        outward=results.of_search,
         capabilities=("read:fs",),
     ),
     _word(
         "core/fs.sha256",
         "hash_file",
         "Compute the SHA-256 of a file.",
-        outward=_only("sha256", "bytes"),
+        outward=results.only("sha256", "bytes"),
         capabilities=("read:fs",),
     ),
     _word(
@@ -198,7 +134,7 @@ WORDS = (
         names=FETCH,
         defaults=FETCH_DEFAULTS,
         always={"format": "text"},
-        outward=_fetch_result,
+        outward=results.of_fetch,
         capabilities=("network",),
     ),
     _word(
@@ -207,7 +143,7 @@ WORDS = (
         "Fetch a URL as JSON.",
         names=FETCH,
         defaults=FETCH_DEFAULTS,
-        outward=_only("json", "status"),
+        outward=results.only("json", "status"),
         capabilities=("network",),
     ),
     _word(
@@ -216,7 +152,7 @@ WORDS = (
         "Download a URL into a file of the sandbox.",
         names={"destPath": "path", **FETCH},
         defaults={"overwrite": False},
-        outward=_download_result,
+        outward=results.of_download,
         capabilities=("network", "write:fs"),
     ),
     _word(
@@ -224,7 +160,7 @@ WORDS = (
         "http_head",
         "Get the headers of a URL.",
         names={"timeoutMs": "timeout_ms"},
-        outward=_only("status", "headers"),
+        outward=results.only("status", "headers"),
         capabilities=("network",),
     ),
     _word(
@@ -232,18 +168,19 @@ WORDS = (
         "json_select",
         "Select from JSON with a JMESPath expression.",
         names={"path": "expression"},
-        outward=_select_result,
+        spoken={"Give exactly one of `json` and `path`.": "`json` is null; give a value or its text."},
+        outward=results.of_select,
     ),
     _word(
         "core/util.text.truncate",
         "truncate_text",
         "Cut a text to a number of characters, with a mark.",
         names={"maxChars": "max_chars"},
-        outward=_text_result,
+        outward=results.of_text,
     ),
-    _word("core/util.hash.sha256Text", "hash_text", "Compute the SHA-256 of a text.", outward=_only("sha256")),
-    _word("core/util.time.now", "now", "Tell the time: ISO, epoch ms, time zone.", outward=_now_result),
-    _word("core/util.template.render", "render_template", "Render a Mustache template.", outward=_text_result),
+    _word("core/util.hash.sha256Text", "hash_text", "Compute the SHA-256 of a text.", outward=results.only("sha256")),
+    _word("core/util.time.now", "now", "Tell the time: ISO, epoch ms, time zone.", outward=results.of_now),
+    _word("core/util.template.render", "render_template", "Render a Mustache template.", outward=results.of_text),
 )
 
 
@@ -269,9 +206,13 @@ def _error(outcome: Outcome) -> dict[str, Json]:
     kind, text, details = error_kind(outcome.error.code, outcome.tool), outcome.error.message, problem(outcome, DIALECT)
     if outcome.error.code == Code.ALREADY_EXISTS:
         text = f"{text.partition(' exists already')[0]} exists already; overwrite=true replaces it where policy allows."
-    word = DIALECT.of(outcome.tool, outcome.asked)
-    needed = {"requiredCapabilities": list(word.capabilities)} if word is not None and kind == "POLICY_DENIED" else {}
-    return {"kind": kind, "message": text, "details": details | needed}
+    word, further = DIALECT.of(outcome.tool, outcome.asked), details.pop("needed", [])
+    if word is None or kind != "POLICY_DENIED":
+        return {"kind": kind, "message": text, "details": details}
+    required = [*word.capabilities, *(name for name in further if name not in word.capabilities)]
+    if details.get("rule") == "permissions.call":
+        text = f"Denied: the call is held to less than it needs, which is {', '.join(required)}."
+    return {"kind": kind, "message": text, "details": details | {"requiredCapabilities": required}}
 
 
 def error_kind(code: str, tool: str) -> str:
@@ -362,6 +303,11 @@ def _messages(message: Mapping[str, Any]) -> Message:
     return Message((replace(call, idempotency_key=idempotency_key(call.trace_id or "", task, name, call.args)),))
 
 
+def _needed(_: Word, args: Mapping[str, Json]) -> frozenset[str]:
+    """To overwrite is destructive, whatever stands there."""
+    return frozenset({"danger:destructive"} if args.get("overwrite") else ())
+
+
 DIALECT = Dialect(
     name="tool-hub",
     about="tool-hub, core tools on the PTC Runtime: fs, http, util",
@@ -388,6 +334,7 @@ DIALECT = Dialect(
     messages=_messages,
     sandboxed=True,
     former={word.name.removeprefix("core/"): word.name for word in WORDS},
+    needed=_needed,
     touches={
         "read:fs": ("fs.read",),
         "write:fs": ("fs.write",),

@@ -142,11 +142,14 @@ _running: ContextVar[_Running] = ContextVar("handrail-running")
 
 
 def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:
-    return (Touch(TouchKind.TOOL_USE, args["tool"]),)
+    return (Touch(TouchKind.TOOL_USE, args["tool"], unsafe=True),)
 
 
 def _governed() -> Tool:
-    @tool(name=GOVERNED, toolset="agent", risk="high", touches=_touches, permissions=("tool.use",), offered=False)
+    @tool(
+        name=GOVERNED, toolset="agent", risk="high", touches=_touches, permissions=("tool.use",), offered=False,
+        changing=True,
+    )  # fmt: skip
     async def agent_tool(tool: str, arguments: dict[str, Any]) -> Answer[dict[str, Any]]:  # noqa: ARG001
         """Use a tool that belongs to the agent itself."""
         running = _running.get()

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,7 +13,7 @@ import orjson
 from handrail.arguments import short
 from handrail.errors import Code, Problem
 from handrail.gates import asking
-from handrail.gates.step import Step, arm, denial, pause
+from handrail.gates.step import Step, above, denial, pause, resume
 from handrail.policy import World, decide
 from handrail.ports import Reply, Request
 from handrail.words import Decision, Grant, Touch, TouchKind
@@ -104,12 +103,11 @@ class Approving:
     async def _asked_after(self, step: Step, after: Step) -> None:
         """Ask for effects and spend the answer; a person's time is not the program's."""
         after.reviews = step.digest or await self._digest(step)
-        left = None if step.timer is None else pause(step)
+        pause(step)
         try:
             after.grant = self._on_record(after) or await self._request(after)
         finally:
-            if left is not None:
-                arm(step, left)
+            resume(step)
         self._spend(after, after.grant)
         step.grant = after.grant
 
@@ -212,15 +210,17 @@ class Approving:
 
     async def _reply(self, step: Step, request: Request) -> Reply:
         """Ask; a crashed approver is a refusal, and the callers of a nested call wait without losing time."""
-        paused = _pause_above(self._active, step)
+        paused = above(self._active, step)
+        for caller in paused:
+            pause(caller)
         try:
             return await self._parts.approver.ask(request)
         except Exception:
             log.exception("the approver failed on request %s", request.id)
             return Reply("denied", by="nobody", advice="the approver failed")
         finally:
-            for resume in paused:
-                resume()
+            for caller in paused:
+                resume(caller)
 
     async def _question(self, step: Step) -> Request:
         tool, verdict, parts = step.tool, step.verdict, self._parts
@@ -276,14 +276,3 @@ def _denied(request: str, reply: Reply) -> dict[str, Any]:
 def _refusal(reply: Reply) -> str:
     who = reply.by or "A person"
     return f"{who} said no{f': {reply.advice}' if reply.advice else '.'}"
-
-
-def _pause_above(active: Mapping[str, Step], step: Step) -> list[Callable[[], None]]:
-    """Stop the deadlines of the calls that this one is nested in; gives what starts them again."""
-    resumes: list[Callable[[], None]] = []
-    parent = step.call.parent
-    while parent is not None and (above := active.get(parent)) is not None:
-        if above.timer is not None and not above.timer.cancelled():
-            resumes.append(partial(arm, above, pause(above)))
-        parent = above.call.parent
-    return resumes

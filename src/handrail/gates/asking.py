@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from handrail.policy.grants import granted_kind
 from handrail.policy.patterns import literal
 from handrail.words import Json, Touch, TouchKind
 
@@ -68,4 +69,4 @@ def reason(why: str, ending: Mapping[str, Sequence[str]]) -> str:
 
 def targets(touches: Sequence[Touch]) -> tuple[tuple[str, str], ...]:
     """The (kind, target) pairs that a wider grant would cover; wildcards in real names are made literal."""
-    return tuple(dict.fromkeys((touch.kind.value, literal(touch.shown)) for touch in touches))
+    return tuple(dict.fromkeys((granted_kind(touch), literal(touch.shown)) for touch in touches))

@@ -75,7 +75,7 @@ class Finisher:
         data = tool.shape.result(answer.data)
         summary, content = answer.summary, answer.content
         if content is None:
-            content = _json(data)
+            content = _shown(data)
         # A tool that shows part of a whole has hidden what it had to by itself.
         evidence, truncation, refs = answer.evidence, self._aside(answer.truncation), answer.refs
         warnings = self._texts(step.warnings + answer.warnings + _lost(tool, files.changes))
@@ -84,7 +84,7 @@ class Finisher:
             redacted = True
             summary, data = self._redactor.text(summary), self.hidden(data)
             # Made anew from what is hidden: writing a text down as JSON changes how a secret in it is spelled.
-            content = self._redactor.text(_json(data) if answer.content is None else content)
+            content = self._redactor.text(_shown(data) if answer.content is None else content)
             evidence = tuple(_hidden(item, self._redactor) for item in evidence)
             size = len(content) + len(orjson.dumps(data))
         cut = bound(content, self._bounds)
@@ -282,6 +282,11 @@ def _check_size(texts: Sequence[str]) -> None:
     if (size := sum(map(len, texts))) > MOST_CHARS:
         text = f"The tool gave {size} characters; more than {MOST_CHARS} cannot be taken. Ask it for less."
         raise Problem(Code.INVALID_RESULT, text, characters=size, max_characters=MOST_CHARS)
+
+
+def _shown(data: Json) -> str:
+    """What a model is shown of a result: a text as it is, anything else as JSON."""
+    return data if data.__class__ is str else _json(data)
 
 
 def _json(data: Json) -> str:

@@ -174,7 +174,7 @@ EVENTS = {
         "a tool did what was asked",
         ("trace_id", "tool", "status", "effect", "duration_ms", "evidence", "redacted", "files_changed",
          "commands_run", "exit_code", "refs", "truncated_lines", "truncated_bytes", "approved", "scope", "bytes_read",
-         "bytes_written", "seen"),
+         "bytes_written", "processes", "seen"),
     ),
     "tool.failed": EventKind(
         "a call ended in any other way; one that never started carries the fields of `tool.started`, too",

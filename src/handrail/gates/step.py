@@ -48,6 +48,9 @@ class Judged:
     answered: Answered | None = None  # what the tool gave last
 
 
+_SAID = 80  # characters of a command that a refusal names
+
+
 @dataclass(slots=True)
 class Answered:
     """An answer, and what was made of it: the very same one, given again, is not looked at again."""
@@ -97,6 +100,8 @@ class Step:
     files: BoundWorkspace | None = None
     task: asyncio.Task[Any] | None = None
     timer: asyncio.TimerHandle | None = None
+    pauses: int = 0  # how many wait for a person on the call's behalf, meanwhile its deadline stands still
+    left: float | None = None  # seconds of a deadline that stands still
     expired: bool = False
     again: Answered | None = None  # what its answer was the same as
 
@@ -148,22 +153,46 @@ async def entered(held: AbstractAsyncContextManager[None]) -> bool:
     return True
 
 
+def above(active: Mapping[str, Step], step: Step) -> list[Step]:
+    """The calls that this one is nested in."""
+    found: list[Step] = []
+    parent = step.call.parent
+    while parent is not None and (caller := active.get(parent)) is not None:
+        found.append(caller)
+        parent = caller.call.parent
+    return found
+
+
 def arm(step: Step, seconds: float) -> None:
-    """Start the call's deadline."""
-    step.timer = asyncio.get_running_loop().call_later(seconds, _expire, step)
+    """Start the call's deadline, or have it start once nobody is asked any more."""
+    if step.pauses:
+        step.left = seconds
+    else:
+        step.timer = asyncio.get_running_loop().call_later(seconds, _expire, step)
 
 
 def disarm(step: Step) -> None:
     """End the call's deadline."""
     if step.timer is not None:
         step.timer.cancel()
+    step.timer = step.left = None
 
 
-def pause(step: Step) -> float:
-    """Stop the call's deadline; gives the seconds that were left."""
-    assert step.timer is not None
-    step.timer.cancel()
-    return max(0.0, step.timer.when() - asyncio.get_running_loop().time())
+def pause(step: Step) -> None:
+    """Stop the call's deadline, also one that has not begun; as often as this is called, `resume` must be."""
+    step.pauses += 1
+    if step.timer is not None:
+        step.timer.cancel()
+        step.left = max(0.0, step.timer.when() - asyncio.get_running_loop().time())
+        step.timer = None
+
+
+def resume(step: Step) -> None:
+    """Let the call's deadline go on with what was left, once nobody stops it any more."""
+    step.pauses -= 1
+    if not step.pauses and step.left is not None:
+        left, step.left = step.left, None
+        arm(step, left)
 
 
 def _expire(step: Step) -> None:
@@ -178,7 +207,7 @@ def denial(step: Step) -> Problem:
     assert verdict is not None
     finding = verdict.deciding
     against = [item for item in verdict.findings if item.decision is Decision.DENY] or [finding]
-    next_call, why = None, f"Denied: {finding.why}."
+    next_call, why = None, f"Denied{_which(step, finding.touch)}: {finding.why}."
     if finding.rule == "builtin.confirm":
         next_call = {"tool": step.name, "args": {**step.given, "confirm": True}}
     elif finding.rule == "confine.roots" and step.outside is not None:
@@ -197,6 +226,15 @@ def denial(step: Step) -> Problem:
             ],
         },
     )
+
+
+def _which(step: Step, index: int) -> str:
+    """Which of several commands was meant."""
+    commands = {touch.target for touch in step.touches if touch.kind is TouchKind.PROC_EXEC}
+    if len(commands) < 2 or step.touches[index].kind is not TouchKind.PROC_EXEC:
+        return ""
+    said = " ".join(step.touches[index].target.split())
+    return f", because of `{said if len(said) <= _SAID else f'{said[:_SAID]}…'}`"
 
 
 def refusal(verdict: Verdict, touch: Touch) -> Problem:

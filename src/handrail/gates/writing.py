@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -28,6 +29,7 @@ class Writer:
         self._parts, self._journal, self._limits = parts, parts.journal, parts.limits
         self._confinement = confinement
         self._finisher = parts.finisher
+        self._processes = parts.limits.usage.used["processes"]  # as many as are on record
 
     def start(self, step: Step) -> None:
         """Append `tool.started`; it is in the file after the next flush. Made once for equal calls that add nothing."""
@@ -45,8 +47,8 @@ class Writer:
             raise
         self._journal.append("tool.started", step.id, fields)
 
-    def end(self, kind: str, step: Step, outcome: Outcome, effect: str) -> None:
-        """Write down how a call ended, and count what it used."""
+    def end(self, kind: str, step: Step, outcome: Outcome, effect: str) -> Outcome:
+        """Write down how a call ended, and count what it used; gives the outcome, warned where it is not kept."""
         key = step.call.idempotency_key
         fields = self._ended(step, outcome, effect) if step.again is None else self._ended_again(step, outcome, effect)
         if step.started:
@@ -54,11 +56,21 @@ class Writer:
         elif step.admitted:
             self._limits.released(step.name)
         if key is not None and step.started:
-            self._parts.keys.store(key, step.id, outcome)
+            outcome = self._kept(key, step, outcome)
         if outcome.error is not None and outcome.error.code in LIMITED:
             self._journal.append("limit.hit", step.id, self._hit(step, outcome, outcome.error))
         self._journal.append(kind, step.id, fields)
         self._journal.flush()
+        return outcome
+
+    def _kept(self, key: str, step: Step, outcome: Outcome) -> Outcome:
+        """Keep an outcome for the next call with its key; where that fails, the work is done all the same."""
+        try:
+            self._parts.keys.store(key, step.id, outcome)
+        except Problem as problem:
+            told = f"this outcome is not kept for its idempotency key: {problem.message}"
+            return replace(outcome, warnings=(*outcome.warnings, told))
+        return outcome
 
     def _hit(self, step: Step, outcome: Outcome, error: ErrorInfo) -> dict[str, Json]:
         """The fields of `limit.hit`: which one, and how far it went."""
@@ -72,6 +84,8 @@ class Writer:
         fields["trace_id"] = step.call.trace_id or self._parts.trace_id
         if not step.started:
             return self._start_fields(step) | fields | {"started": False}
+        if (processes := self._limits.usage.used["processes"]) > self._processes:
+            fields["processes"], self._processes = processes - self._processes, processes
         files = step.files
         if files is not None:
             if files.bytes_read:

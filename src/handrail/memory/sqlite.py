@@ -151,10 +151,11 @@ class SqliteMemory:
         db.execute("BEGIN IMMEDIATE")
         try:
             yield db
+            db.execute("COMMIT")
         except BaseException:
-            db.execute("ROLLBACK")
+            if db.in_transaction:
+                db.execute("ROLLBACK")
             raise
-        db.execute("COMMIT")
 
     def _found(self, scope: str, query: str, limit: int) -> Iterator[Note]:
         if not self._places[scope].exists():

@@ -10,23 +10,14 @@ from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from handrail.policy import builtin
+
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# What hands out the credentials of the machine it is asked from; no setting allows these.
-METADATA = frozenset(
-    ip_address(text)
-    for text in (
-        *("169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.169.123", "169.254.169.253"),
-        *("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254"),
-    )
-)
-METADATA_NAMES = frozenset(  # wherever they lead to: a private resolver may have moved them
-    (
-        *("metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"),
-        *("metadata.azure.internal", "metadata.tencentyun.com", "metadata.platformequinix.com", "metadata.packet.net"),
-    )
-)
+# The same that policy denies by name; here wherever a name leads to, and no setting allows it.
+METADATA = frozenset(map(ip_address, builtin.METADATA_ADDRESSES))
+METADATA_NAMES = builtin.METADATA_NAMES
 CREDENTIALS = "gives out a machine's credentials"
 _SPECIAL_V4 = (
     ("0.0.0.0/8", "this network"),

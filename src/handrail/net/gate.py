@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
@@ -31,6 +32,9 @@ def _threads() -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(MOST_LOOKUPS, "handrail-names")
+
+
+os.register_at_fork(after_in_child=_threads.cache_clear)  # a fork has none of the threads that would do the work
 
 
 class Unresolved(OSError):

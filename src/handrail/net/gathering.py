@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from functools import cache
 from hashlib import sha256
@@ -17,10 +18,12 @@ ASIDE = 256 * 1024  # from here on another thread hashes
 @cache
 def _threads() -> ThreadPoolExecutor:
     """Threads for nothing else, as many as can hash at once: the tail of a body must not wait for other work."""
-    import os
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(min(4, os.cpu_count() or 1), "handrail-hash")
+
+
+os.register_at_fork(after_in_child=_threads.cache_clear)  # a fork has none of the threads that would do the work
 
 
 class Digest:

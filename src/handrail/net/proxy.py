@@ -1,7 +1,8 @@
 """The filtering proxy of confined programs: each connection is judged, resolved, vetted and pinned like any other.
 
-It serves a listener that was made inside the program's own network. `CONNECT host:port` and plain `GET http://…` are
-understood; everything else is refused, and what a program sends never decides where a second request goes.
+It serves a listener that was made inside the program's own network. `CONNECT host:port` and plain requests such as
+`GET http://…` are understood; everything else is refused, and what a program sends never decides where a second request
+goes. A plain request by a method that is not for reading is judged as sending; what goes through a tunnel nobody sees.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ Judge = Callable[[Touch], None]  # raises the Problem that denies
 Record = Callable[[Mapping[str, Any]], None]  # told of each connection, when it has ended
 
 _REQUEST = re.compile(rb"([A-Z]{1,20}) ([^\s]{1,8192}) HTTP/1\.[01]")
+_READING = ("CONNECT", "GET", "HEAD")
 # No folded line, no blank before the colon, no control character: servers read these in different ways.
 _HEADER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*")
 # About this connection alone; the next one has its own.
@@ -113,7 +115,7 @@ class Proxy:
             head = await reader.readuntil(b"\r\n\r\n")
         method, url, lines = _understood(head)
         tunnel.method, tunnel.host = method, url.authority
-        self.judge(Touch(TouchKind.NET_CONNECT, url.authority))
+        self.judge(Touch(TouchKind.NET_CONNECT, url.authority, unsafe=method not in _READING))
         there, back = await self._dial(url, tunnel)
         try:
             if method == "CONNECT":

@@ -58,21 +58,6 @@ def bound(text: str, bounds: Bounds, keep: Keep = "head") -> Cut | None:
     return _middle(text, bounds)
 
 
-def cut_lines(text: str, max_line_chars: int) -> str:
-    """Cut each over-long line and say how many characters follow."""
-    if len(text) <= max_line_chars:
-        return text
-    lines = text.split("\n")
-    if max(map(len, lines)) <= max_line_chars:
-        return text
-    return "\n".join(_shorten(line, max_line_chars) for line in lines)
-
-
-def _shorten(line: str, max_line_chars: int) -> str:
-    more = len(line) - max_line_chars
-    return line if more <= 0 else f"{line[:max_line_chars]} … [{more} more characters]"
-
-
 def _fits(text: str, bounds: Bounds) -> bool:
     if len(text) > bounds.max_bytes or _size(text) > bounds.max_bytes or _count(text) > bounds.max_lines:
         return False

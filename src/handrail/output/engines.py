@@ -5,10 +5,13 @@ Aho-Corasick automaton) where their keywords stand; what a kind hides at a keywo
 """
 
 import threading
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from typing import Any, Final, Protocol
+from itertools import takewhile
+from operator import itemgetter
+from typing import Any, Final, Protocol, overload
 
 from handrail.output.known import KnownValues, Span
 from handrail.output.patterns import KINDS, SecretKind
@@ -19,7 +22,7 @@ REACH: Final = 8192
 WINDOW: Final = 16384
 
 Place = tuple[int, int]  # The index of a kind, and where one of its keywords starts (-1: search everywhere).
-
+Anchors = Sequence[int]  # Where keywords of one kind start, rising; numbers kept small, for text can be all keywords.
 
 _Match = tuple[int, int, bool]  # Where it is, and whether it is a secret.
 # With more keywords than this, look for the next match before looking at each keyword.
@@ -27,6 +30,9 @@ _CROWD: Final = 32
 # How far before the end of a token another may begin, and how many are looked at there.
 _OVERLAP: Final = 128
 _MOST_JOINED: Final = 4
+_start = itemgetter(1)  # of a hit
+# Keywords are looked for in this much text at once, so that what is noted of each never adds up.
+_CHUNK: Final = 1 << 15
 
 
 class Engine(Protocol):
@@ -35,8 +41,8 @@ class Engine(Protocol):
     def quiet(self, data: bytes) -> bool:
         """Tell for certain that no kind and no known value occurs; False means: look closer."""
 
-    def places(self, data: bytes) -> Iterable[Place]:
-        """Return all places where a kind may occur, and possibly more."""
+    def places(self, data: bytes) -> dict[int, Anchors]:
+        """Return, by the index of a kind, all places where it may occur, and possibly more."""
 
 
 class PlainEngine:
@@ -45,33 +51,52 @@ class PlainEngine:
     def __init__(self, kinds: Sequence[SecretKind], known: KnownValues) -> None:
         self._kinds = kinds
         self._known = known
-        self._everywhere = [(index, -1) for index, kind in enumerate(kinds) if not kind.keywords]
+        self._everywhere = [index for index, kind in enumerate(kinds) if not kind.keywords]
+        self._runs = {index: run for index, kind in enumerate(kinds) if (run := _run_of(kind))}
         self._owners: list[list[int]] = []
+        self._longest = 0
         self._find: Any = None
 
     def quiet(self, data: bytes) -> bool:
-        return not self._everywhere and not self._keywords(data) and not self._known.spans(data)
+        if self._everywhere or any(run in data for run in self._runs.values()):
+            return False
+        return not any(self._keywords(data.lower())) and not self._known.spans(data)
 
-    def places(self, data: bytes) -> Iterator[Place]:
-        yield from self._everywhere
-        for keyword, start, _ in self._keywords(data):
-            for index in self._owners[keyword]:
-                yield index, start
+    def places(self, data: bytes) -> dict[int, Anchors]:
+        found: dict[int, Anchors] = dict.fromkeys(self._everywhere, (-1,))
+        found |= {index: Runs(data, run) for index, run in self._runs.items() if run in data}
+        noted: dict[int, array[int]] = {}
+        for hits in self._keywords(data.lower()):
+            hits.sort(key=_start)
+            for keyword, start, _ in hits:
+                for index in self._owners[keyword]:
+                    if index not in noted:
+                        noted[index] = array("q")
+                    noted[index].append(start)
+        return {**found, **noted}
 
-    def _keywords(self, data: bytes) -> list[tuple[int, int, int]]:
+    def _keywords(self, lower: bytes) -> Iterator[list[tuple[int, int, int]]]:
+        """Give keyword, start and end of every hit, a chunk's at a time, which are those that start in it."""
         if self._find is None:
             self._prepare()
-        found: list[tuple[int, int, int]] = self._find(data.lower(), overlapping=True)
-        return found
+        if len(lower) <= _CHUNK:
+            if hits := self._find(lower, overlapping=True):
+                yield hits
+            return
+        for at in range(0, len(lower), _CHUNK):
+            hits = self._find(lower[at : at + _CHUNK + self._longest - 1], overlapping=True)
+            if here := [(keyword, at + start, at + end) for keyword, start, end in hits if start < _CHUNK]:
+                yield here
 
     def _prepare(self) -> None:
         from ahocorasick_rs import BytesAhoCorasick, Implementation
 
         owners: dict[bytes, list[int]] = {}
         for index, kind in enumerate(self._kinds):
-            for keyword in kind.keywords:
+            for keyword in kind.keywords if index not in self._runs else ():
                 owners.setdefault(keyword.encode(), []).append(index)
         self._owners = list(owners.values())
+        self._longest = max(map(len, owners), default=1)
         automaton = BytesAhoCorasick(list(owners), implementation=Implementation.DFA)
         self._find = automaton.find_matches_as_indexes
 
@@ -95,14 +120,9 @@ class FastEngine:
             scan(data, _note, 0, hits)
         return not hits
 
-    def places(self, data: bytes) -> Iterator[Place]:
+    def places(self, data: bytes) -> dict[int, Anchors]:
         lower = data.lower()
-        for index in sorted(self._occurring(data)):
-            keywords = self._kinds[index].keywords
-            if not keywords:
-                yield index, -1
-            for keyword in keywords:
-                yield from ((index, at) for at in _occurrences(lower, keyword.encode()))
+        return {index: _anchors_of(self._kinds[index], data, lower) for index in sorted(self._occurring(data))}
 
     def _occurring(self, data: bytes) -> list[int]:
         try:
@@ -131,6 +151,59 @@ class FastEngine:
         return scans
 
 
+class Runs(Sequence[int]):
+    """Where a keyword of one character starts that is repeated: every place of a long run, none of them noted."""
+
+    def __init__(self, data: bytes, keyword: bytes) -> None:
+        self._starts, self._before = array("q"), array("q", [0])  # of each run, and how many places there are before it
+        letter, at = keyword[:1], data.find(keyword)
+        while at >= 0:
+            end = _run_end(data, at + len(keyword), letter)
+            self._starts.append(at)
+            self._before.append(self._before[-1] + end - len(keyword) + 1 - at)
+            at = data.find(keyword, end)
+
+    def __len__(self) -> int:
+        return self._before[-1]
+
+    @overload
+    def __getitem__(self, number: int) -> int: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[int]: ...
+    def __getitem__(self, number: int | slice) -> int | Sequence[int]:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        run = bisect_right(self._before, number) - 1
+        return self._starts[run] + number - self._before[run]
+
+
+def _run_end(data: bytes, at: int, letter: bytes) -> int:
+    """Where a run of one character ends; it is looked through in steps that double."""
+    size = 64
+    while (left := data[at : at + size].lstrip(letter)) == b"" and at < len(data):
+        at, size = at + size, 2 * size
+    return min(at + size, len(data)) - len(left)
+
+
+def _run_of(kind: SecretKind) -> bytes:
+    """What every match of a kind begins with, if that is one character over and over; otherwise nothing."""
+    keyword = kind.keywords[0] if len(kind.keywords) == 1 and kind.lead == 0 else ""
+    begin = kind.pattern[: len(keyword)]
+    return begin.encode() if len(begin) > 1 and len(set(begin)) == 1 and begin.lower() == keyword else b""
+
+
+def _anchors_of(kind: SecretKind, data: bytes, lower: bytes) -> Anchors:
+    if not kind.keywords:
+        return (-1,)
+    if run := _run_of(kind):
+        return Runs(data, run)
+    found = [array("q", _occurrences(lower, keyword.encode())) for keyword in kind.keywords]
+    held = [anchors for anchors in found if anchors]
+    return held[0] if len(held) == 1 else array("q", sorted(at for anchors in held for at in anchors))
+
+
 def _is_token(kind: SecretKind) -> bool:
     return kind.shape == "token" and not kind.lead and not kind.until
 
@@ -144,7 +217,12 @@ def _literals(anchors: Sequence[bytes]) -> Any:
 
 
 def _compiled(kinds: Sequence[SecretKind]) -> Any:
-    return _database([kind.pattern.encode() for kind in kinds])
+    return _database([_expression(kind) for kind in kinds])
+
+
+def _expression(kind: SecretKind) -> bytes:
+    """What tells that a kind may occur; a pattern that begins anywhere in a run would be followed from everywhere."""
+    return _run_of(kind) or kind.pattern.encode()
 
 
 def _database(expressions: list[bytes]) -> Any:
@@ -187,7 +265,7 @@ def database_fingerprint(kinds: Sequence[SecretKind] = KINDS) -> str:
         import hyperscan
 
         library = str(getattr(hyperscan, "__version__", "unknown"))
-    parts = [library, platform.machine(), *(f"{kind.name}\0{kind.pattern}" for kind in kinds)]
+    parts = [library, platform.machine(), *(f"{kind.name}\0{_expression(kind).decode()}" for kind in kinds)]
     return sha256("\1".join(parts).encode()).hexdigest()[:32]
 
 
@@ -198,22 +276,15 @@ class Confirmer:
         self._kinds = kinds
         self._compiled: dict[str, Any] = {}
 
-    def spans(self, data: bytes, places: Iterable[Place]) -> list[Span]:
+    def spans(self, data: bytes, places: dict[int, Anchors]) -> list[Span]:
         """Return what is hidden at these places."""
-        by_kind: dict[int, list[int]] = {}
-        for index, at in places:
-            by_kind.setdefault(index, []).append(at)
-        for anchors in by_kind.values():
-            anchors.sort()
-        found = [
-            span for index, anchors in by_kind.items() for span in self._of_kind(self._kinds[index], data, anchors)
-        ]
+        found = [span for index in sorted(places) for span in self._of_kind(self._kinds[index], data, places[index])]
         if found:
-            tokens = {index: anchors for index, anchors in by_kind.items() if _is_token(self._kinds[index])}
+            tokens = {index: anchors for index, anchors in places.items() if _is_token(self._kinds[index])}
             self._join(data, tokens, found)
         return found
 
-    def _join(self, data: bytes, tokens: dict[int, list[int]], found: list[Span]) -> None:
+    def _join(self, data: bytes, tokens: dict[int, Anchors], found: list[Span]) -> None:
         """Add tokens that begin in the end of another, or right behind it: hidden alone, it would leave their rest."""
         seen: set[Place] = set()
         for start, end in found:
@@ -228,16 +299,19 @@ class Confirmer:
                         found.append((at, match.end()))
                         break
 
-    def _of_kind(self, kind: SecretKind, data: bytes, anchors: list[int]) -> Iterator[Span]:
+    def _of_kind(self, kind: SecretKind, data: bytes, anchors: Anchors) -> Iterator[Span]:
         look = self._block if kind.until else self._at
-        crowded = len(anchors) > _CROWD and not kind.lead and not kind.until
-        done = 0
-        for at in anchors:
+        crowded = len(anchors) > _CROWD and not kind.until
+        done = number = 0
+        while number < len(anchors):
+            at = anchors[number]
             if 0 <= at < done:
+                number = bisect_left(anchors, done, number + 1)
                 continue
             if crowded and (start := self._next(kind, data, at)) > at:
                 done = start
                 continue
+            number += 1
             for start, end, secret in look(kind, data, at):
                 # Keywords inside a match of the same kind say nothing new.
                 done = max(done, end if secret or kind.shape == "token" else 0)
@@ -246,7 +320,7 @@ class Confirmer:
 
     def _next(self, kind: SecretKind, data: bytes, at: int) -> int:
         """Return before where there is no match, so that many keywords that are none cost one look."""
-        match = self._pattern(kind.pattern).search(data, at, at + 2 * REACH)
+        match = self._pattern(kind.pattern).search(data, max(0, at - kind.lead), at + 2 * REACH)
         return match.start() if match else at + REACH
 
     def _block(self, kind: SecretKind, data: bytes, at: int) -> list[_Match]:
@@ -265,7 +339,8 @@ class Confirmer:
             return [_judged(kind, data, match) for match in pattern.finditer(data)]
         if kind.lead:
             near = pattern.finditer(data, max(0, at - kind.lead), at + REACH)
-            return [_judged(kind, data, match) for match in near if match.start() <= at < match.end()]
+            before = takewhile(lambda match: match.start() <= at, near)
+            return [_judged(kind, data, match) for match in before if at < match.end()]
         match = pattern.match(data, at, at + REACH)
         return [_judged(kind, data, match)] if match else []
 

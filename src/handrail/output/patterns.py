@@ -268,9 +268,6 @@ _PAIRS = (
     ),
 )
 
-_B64URL = "[0-9A-Za-z_-]"
-_ALNUM = "[0-9A-Za-z]"
-
 _CLOUDS = (
     _kind(
         "aws-access-key-id",

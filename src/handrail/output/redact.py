@@ -145,14 +145,16 @@ class Redactor:
         return value if same else cleaned
 
     def _pair(self, key: object, value: object) -> object:
-        return self._masked(value) if isinstance(key, str) and secret_name(key) else self.value(value)
+        return self._masked(key, value) if isinstance(key, str) and secret_name(key) else self.value(value)
 
-    def _masked(self, value: object) -> object:
+    def _masked(self, key: str, value: object) -> object:
         if isinstance(value, str):
             return MARK if value.strip() and value != MARK else value
         if isinstance(value, list | tuple):
-            items = [self._masked(item) for item in value]
+            items = [self._masked(key, item) for item in value]
             return value if _same(items, value) else _like(value, items)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return value if self.clean(f'"{key}": {value}') else MARK  # as it would be hidden in text
         return self.value(value)
 
     def _hidden(self, data: bytes) -> list[Span]:

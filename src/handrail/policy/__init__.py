@@ -27,7 +27,10 @@ def decide(touches: Sequence[Touch], world: World) -> Verdict:
     found = []
     for index, touch in enumerate(as_judged(touches)):
         about = _findings(touch, world, bulk=bulk)
-        found += about if index == 0 else [replace(finding, touch=index) for finding in about]
+        if touch.kind is RUN:
+            for inner in programs.wrapped(touch, touches):
+                about += _findings(inner, world, bulk=bulk)
+        found += about if index == 0 else [_of(finding, index) for finding in about]
     if not found:
         nothing = Finding("defaults", "defaults.silence", DENY, "the call states nothing that can be judged")
         return Verdict(DENY, (nothing,))
@@ -46,6 +49,11 @@ def decide(touches: Sequence[Touch], world: World) -> Verdict:
         scope=grants.widest(touches, world),
         grant=grant.id if grant is not None else None,
     )
+
+
+def _of(said: Finding, touch: int) -> Finding:
+    """The finding, said of a touch; what `replace` does, in a third of the time."""
+    return Finding(said.source, said.rule, said.decision, said.why, said.where, touch, said.code)
 
 
 def _findings(touch: Touch, world: World, *, bulk: bool) -> list[Finding]:

@@ -46,17 +46,18 @@ _KEYS_LEFT_OUT = tuple(Exclusion(pattern, "builtin.key-material") for pattern in
 REPOSITORY = tuple(f".git/**/{name}" for name in ("hooks", "config", "config.worktree", "commondir", "gitdir"))
 SETTINGS_FILES = ("handrail.toml",)
 _LOOKED_AT = (*KEY_MATERIAL, ".git", *SETTINGS_FILES)  # what is none of these, and in none, is nothing of the above
-METADATA_HOSTS = frozenset(
-    {
-        "169.254.169.254",
-        "169.254.170.2",
-        "100.100.100.200",
-        "fd00:ec2::254",
-        "metadata.google.internal",
-        "metadata.goog",
-        "instance-data",
-    }
+# What hands out the credentials of the machine it is asked from; `net` refuses the same at every connection.
+METADATA_ADDRESSES = (
+    *("169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.169.123", "169.254.169.253"),
+    *("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254"),
 )
+METADATA_NAMES = frozenset(  # wherever they lead to: a private resolver may have moved them
+    (
+        *("metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"),
+        *("metadata.azure.internal", "metadata.tencentyun.com", "metadata.platformequinix.com", "metadata.packet.net"),
+    )
+)
+METADATA_HOSTS = METADATA_NAMES.union(METADATA_ADDRESSES)
 
 
 def findings(touch: Touch, world: World) -> Iterator[Finding]:
@@ -150,7 +151,7 @@ def _is_own(absolute: str, touch: Touch, world: World) -> bool:
     if not world.own_paths or _is_run_folder(touch.place.root, world):
         return False
     path = f"{absolute.casefold()}/"
-    own_paths = _folded(world.own_paths)
+    own_paths = folded(world.own_paths)
     # A deep read leaves them out (see exclusions); a deep write or delete must not reach them at all.
     above = touch.deep and touch.kind is not READ
     return path.startswith(own_paths) or (above and any(own.startswith(path) for own in own_paths))
@@ -166,8 +167,9 @@ def _is_run_folder(root: Root, world: World) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _folded(own_paths: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{own.rstrip('/')}/".casefold() for own in own_paths)
+def folded(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Folders as they are compared: in any case, whole names alone."""
+    return tuple(f"{folder.rstrip('/')}/".casefold() for folder in folders)
 
 
 @lru_cache(maxsize=64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from handrail.policy import rules, skills
+from handrail.policy.builtin import folded
 from handrail.policy.patterns import could_protect, protects
 from handrail.policy.world import ALLOW, ASK, DELETE, DENY, REACH, READ, USE, WRITE, World
 from handrail.words import Decision, Exclusion, Finding, How, PlaceKind, Risk, Touch
@@ -88,6 +89,8 @@ def _file(touch: Touch, world: World, *, bulk: bool) -> Finding:
         return _says("undo", ALLOW, "putting back what a recorded call changed")
     if _covered(RUNS_PROGRAMS, touch):
         return _says("runs-programs", ASK, f"{touch.shown} makes programs run outside the sandbox")
+    if world.skill_folders and _in_skills(touch, world.skill_folders):
+        return _says("skills", ASK, f"{touch.shown} belongs to skills, which say what an agent does and runs")
     if bulk:
         return _says("bulk", ASK, f"the call changes more than {world.bulk_files} files")
     if touch.place.size > world.max_undo_bytes and touch.place.kind is PlaceKind.FILE:
@@ -107,6 +110,14 @@ def _covered(patterns: tuple[str, ...], touch: Touch) -> str | None:
         return found
     inner = filter(could_protect(patterns), touch.below)
     return next((found for path in inner if (found := protects(patterns, path))), None)
+
+
+def _in_skills(touch: Touch, folders: tuple[str, ...]) -> bool:
+    """Whether a change lies in a folder of skills, or takes one along."""
+    assert touch.place is not None
+    path = f"{touch.place.absolute.casefold()}/"
+    known = folded(folders)
+    return path.startswith(known) or (touch.deep and any(folder.startswith(path) for folder in known))
 
 
 def _says(rule: str, decision: Decision, why: str) -> Finding:

@@ -80,7 +80,9 @@ def _hosts(case: Case, against: Sequence[Finding]) -> Iterator[Edit]:
         hosts = tuple(dict.fromkeys([*world.allowed_hosts, *more]))
         text = f"allow to reach {', '.join(dict.fromkeys(more))}"
         toml = f"{world.hosts_setting} = {_list(hosts)}"
-        yield Edit(text, world.hosts_setting, toml, lambda case: _world(case, allowed_hosts=hosts))
+        # Naming a host enables the tools that reach it.
+        enable = world.enable | ({"http"} if world.tool.toolset == "http" else set())
+        yield Edit(text, world.hosts_setting, toml, lambda case: _world(case, allowed_hosts=hosts, enable=enable))
 
 
 def _roots(case: Case, against: Sequence[Finding]) -> Iterator[Edit]:

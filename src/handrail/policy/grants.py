@@ -10,6 +10,7 @@ from handrail.words import Grant, How, Scope, Touch
 
 # Neither a run nor a session grant is ever offered for these.
 ONLY_ONCE = (RUN, DELETE)
+_UNSAFE = ".unsafe"
 
 
 def covering(touches: Sequence[Touch], world: World) -> Grant | None:
@@ -42,6 +43,12 @@ def _moved(touch: Touch) -> bool:
     return touch.how is MOVE and not touch.deep
 
 
+def granted_kind(touch: Touch) -> str:
+    """What a grant of this touch is for: one that sends is for more than one that asks."""
+    return f"{touch.kind.value}{_UNSAFE if touch.unsafe else ''}"
+
+
 def _fits(kind: str, target: str, touch: Touch) -> bool:
+    granted = kind == granted_kind(touch) or kind == f"{touch.kind.value}{_UNSAFE}"
     # A root is shown with a slash at its end, which in a pattern would mean all that lies below.
-    return kind == touch.kind and path_matches(target.rstrip("/"), touch.shown.rstrip("/"))
+    return granted and path_matches(target.rstrip("/"), touch.shown.rstrip("/"))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
+from handrail.globs import Piece, regex_of
 from handrail.words import Exclusion, Root
 
 _TOKEN = re.compile(
@@ -92,47 +93,15 @@ def _path_regex(pattern: str, covers_below: bool, any_case: bool) -> re.Pattern[
 
 
 def _translated(pattern: str) -> str:
-    """Give the regular expression of a pattern, one that never tries the same text twice.
-
-    Whatever stands before a `**` is taken where it first ends, and for good (`(?>…)`): the `**` makes up for the
-    rest. So time grows with the path's length alone, also for patterns that are made to be slow.
-    """
+    """Give the regular expression of a pattern, one that never tries the same text twice."""
     pattern = f"{pattern}**" if pattern.endswith("/") else pattern
-    done, stretch, end = "", _Stretch(), ""
-    for token in _TOKEN.finditer(pattern):
-        kind, text = str(token.lastgroup), token[0]
-        if kind == "tail":
-            end = "(?:/.*)?"
-        elif kind in ("deep", "cross"):
-            done += f"(?>{stretch.regex(lazy=True)})"
-            stretch = _Stretch("(?:[^/]*/)*?" if kind == "deep" else ".*?")
-        elif kind == "star":
-            stretch.star()
-        else:
-            stretch.fixed += _one(kind, text)
-    return done + stretch.regex(lazy=False) + end
+    tokens = [(str(token.lastgroup), token[0]) for token in _TOKEN.finditer(pattern)]
+    end = "(?:/.*)?" if tokens and tokens[-1][0] == "tail" else ""
+    return regex_of(_piece(kind, text) for kind, text in (tokens[:-1] if end else tokens)) + end
 
 
-class _Stretch:
-    """What stands between two `**`: fixed parts with single stars between them."""
-
-    def __init__(self, before: str = "") -> None:
-        self._done, self._starred = before, False
-        self.fixed = ""
-
-    def star(self) -> None:
-        """Begin a new fixed part after a star."""
-        self._close("(?>[^/]*?{})")
-        self._starred = True
-
-    def regex(self, *, lazy: bool) -> str:
-        """Give the whole; `lazy` where the first end is the best."""
-        self._close("[^/]*?{}" if lazy else "[^/]*{}")
-        return self._done
-
-    def _close(self, starred: str) -> None:
-        self._done += starred.format(self.fixed) if self._starred else self.fixed
-        self.fixed = ""
+def _piece(kind: str, text: str) -> Piece:
+    return (kind, "") if kind in ("deep", "cross", "star") else ("fixed", _one(kind, text))
 
 
 def _one(kind: str, text: str) -> str:

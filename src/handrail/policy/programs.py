@@ -6,7 +6,7 @@ sandbox here: hidden where reading is restricted, locked where writing is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from handrail.policy import builtin, defaults, rules
 from handrail.policy.patterns import literal
@@ -20,13 +20,39 @@ def findings(touch: Touch) -> Iterator[Finding]:
 
     why = shell.forbidden(touch.words, touch.target)
     unseen = ""
-    if why is None and not touch.words:  # stated of the line as a whole
-        reading = shell.read_line(touch.target)
-        why, unseen = shell.forbidden_line(touch.target, reading), reading.unseen
+    if why is None and (line := _line(touch)):
+        reading = shell.read_line(line)
+        why, unseen = shell.forbidden_line(line, reading), reading.unseen
     if why is not None:
         yield Finding("builtin", "builtin.command", DENY, why, code="COMMAND_NOT_ALLOWED")
     elif unseen:
         yield Finding("builtin", "builtin.command", ASK, f"`{_short(touch.target)}` asks in any case: {unseen}")
+
+
+def wrapped(touch: Touch, touches: Sequence[Touch]) -> Iterator[Touch]:
+    """What a command runs besides itself, and what is in doubt with it, where the call does not state that itself."""
+    from handrail.policy import shell
+
+    if not touch.words or not (line := _line(touch)):
+        return
+    stated = {other.words for other in touches}
+    for part in shell.read_line(line).parts:
+        doubted = part.words == touch.words and part.doubt and not touch.doubt
+        if part.words not in stated or doubted:
+            yield Touch(touch.kind, part.text, words=part.words, doubt=part.doubt)
+
+
+def _line(touch: Touch) -> str:
+    """The line that is to be read: of one that was stated as a whole, or of words that run other words."""
+    from handrail.policy import shell
+
+    if not touch.words:
+        return touch.target
+    if touch.skill is not None or not shell.wraps(touch.words):
+        return ""
+    import shlex
+
+    return shlex.join(touch.words)
 
 
 def default(touch: Touch, world: World) -> Finding:
@@ -65,6 +91,7 @@ def _locked(world: World) -> Iterator[Exclusion]:
     yield from (Exclusion(pattern, "builtin.settings") for pattern in builtin.SETTINGS_FILES)
     if not world.reviewed:
         yield from (Exclusion(pattern, "defaults.runs-programs") for pattern in defaults.RUNS_PROGRAMS)
+        yield from (Exclusion(f"/{literal(path)}", "defaults.skills") for path in world.skill_folders)
     for path in world.settings_files:
         yield Exclusion(f"/{literal(path)}", "builtin.settings", any_case=False)
     for root in world.roots:

@@ -47,6 +47,7 @@ class World:
     settings_files: tuple[
         str, ...
     ] = ()  # absolute files that settings were read from: tools may read them, never write
+    skill_folders: tuple[str, ...] = ()  # absolute folders where the project's skills are looked for
     allowed_hosts: tuple[str, ...] = ()
     hosts_setting: str = "http.allowed_hosts"  # where they are set
     mode: Mode = Mode.INTERACTIVE

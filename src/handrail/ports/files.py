@@ -148,6 +148,9 @@ class Files(Protocol):
         Raises Problem INVALID_ARGS (unusable text) or PATH_OUTSIDE_ROOTS.
         """
 
+    def covers(self, path: str) -> bool:
+        """Whether an absolute path, as it is written, lies beneath a root."""
+
     def hold(self, touches: Sequence[Touch]) -> AbstractAsyncContextManager[None]:
         """Queue with other calls, of this and other processes, that change the same files."""
 

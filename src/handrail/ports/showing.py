@@ -18,6 +18,9 @@ class Secrets(Protocol):
     def text(self, text: str) -> str:
         """Hide what must be hidden."""
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Tell where something must be hidden, in order."""
+
     def excerpt(self, before: str, text: str, after: str = "") -> str:
         """Hide in `text` what would be hidden in the whole around it."""
 

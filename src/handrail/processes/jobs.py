@@ -169,7 +169,7 @@ class Jobs:
     async def stop(self, work: Work, name: str) -> JobState:
         """End a job with its whole tree."""
         job = self._find(name)
-        await to_its_end(self._end(job, GRACE_SECONDS))
+        await to_its_end(self._end(job, GRACE_SECONDS), give_up=True)
         _tell_changes(job, work)
         return job.state()
 

@@ -63,11 +63,15 @@ class Reader:
 
     def _ready(self) -> None:
         if self._read() and self._taken > _INLINE:
-            self._loop.remove_reader(self._fd)
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, _LARGE_PIPE)
-            self._thread = threading.Thread(target=self._read_on, name="handrail-output", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._read_on, name="handrail-output", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # none can be had now: the loop reads on, and the next part tries again
+                return
+            self._thread = thread
+            self._loop.remove_reader(self._fd)
 
     def _read(self) -> bool:
         """Take one part; False when there is none now, or none will come."""

@@ -37,7 +37,6 @@ class Ended:
     exit_code: int | None
     signal: str | None
     cpu_seconds: float
-    max_rss_bytes: int
 
 
 class SetupFailed(Problem):
@@ -206,10 +205,10 @@ def _ended(data: bytes) -> Ended:
     """Read the two facts; without the first the tree was killed."""
     found = ended_records(data)
     nanoseconds, _ = found.get(b"U", (0, 0))
-    status, memory = found.get(b"S", (signal.SIGKILL, 0))
+    status, _ = found.get(b"S", (signal.SIGKILL, 0))
     code = os.waitstatus_to_exitcode(status)
     name = None if code >= 0 else _signal_name(-code)
-    return Ended(code if code >= 0 else None, name, nanoseconds / 1e9, memory)
+    return Ended(code if code >= 0 else None, name, nanoseconds / 1e9)
 
 
 def _signal_name(number: int) -> str:

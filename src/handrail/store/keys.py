@@ -52,8 +52,8 @@ class RunKeys:
         if stored is None:
             raise Problem(
                 Code.OUTCOME_UNKNOWN,
-                f"The call {known.call_id} with this idempotency key was started before a crash, and how it ended is "
-                "not known. It is not run again: look at what it touches, then use another key.",
+                f"The call {known.call_id} with this idempotency key was started, and how it ended was not kept "
+                "(a crash, or no room). It is not run again: look at what it touches, then use another key.",
                 call_id=known.call_id,
             )
         return outcome_from(stored)
@@ -62,8 +62,9 @@ class RunKeys:
         """Keep the outcome of a call that started."""
         flight = self._flying.get(key)
         if flight is not None and flight.call_id == call_id:
-            self._outcomes.put(key, asdict(outcome))
+            # Known as used first: what cannot be kept must not make the call run a second time.
             self._state.keys[key] = KeyRecord(call_id, flight.args_digest, True)
+            self._outcomes.put(key, asdict(outcome))
 
     def release(self, key: str, call_id: str) -> None:
         """Let those who wait for this key go on."""

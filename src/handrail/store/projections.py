@@ -21,7 +21,7 @@ from handrail.store.private import SAFE, make_inside, read_private, replacing, w
 from handrail.store.state import RunState
 from handrail.words import Json
 
-TOOLS, ERRORS, REACHED = "tools.jsonl", "errors.jsonl", ".reached.json"
+TOOLS, ERRORS, GRANTS, REACHED = "tools.jsonl", "errors.jsonl", "grants.json", ".reached.json"
 _ENDS = ("tool.completed", "tool.failed")
 _ERROR_FIELDS = ("ts", "trace_id", "call_id", "tool", "status", "code", "class", "message", "effect", "duration_ms")
 
@@ -49,7 +49,7 @@ def project(folder: Path) -> None:
         grants = list(_state(folder, fd).grants.values())
     finally:
         os.close(fd)
-    _put(folder / "grants.json", orjson.dumps(grants, option=orjson.OPT_INDENT_2) + b"\n")
+    _put(folder / GRANTS, orjson.dumps(grants, option=orjson.OPT_INDENT_2) + b"\n")
     _put(logs / REACHED, orjson.dumps(reached))
 
 

@@ -143,7 +143,9 @@ def check_head(folder: Path, target: Path) -> Verification:
         kept = orjson.loads(read_private(target))
         head, run = kept["head"], kept["run"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFault(Code.NOT_FOUND, f"{target} holds no head: {error}") from error
+        why = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else "holds no head"
+        advice = "Name the file that `handrail runs verify --keep FILE` wrote for this run"
+        raise RunFault(Code.NOT_FOUND, f"{target} {why}. {advice}.") from error
     if run != folder.name:
         raise RunFault(Code.INVALID_ARGS, f"{target} holds the head of run {run}, not of {folder.name}.")
     return verify(folder, head)

@@ -10,9 +10,7 @@ from handrail.limits import COUNTED
 from handrail.words import Json, noun
 
 # Raised before a call is admitted: such a call uses up no budget.
-BEFORE_ADMISSION = frozenset(
-    {"UNKNOWN_TOOL", "UNSUPPORTED_VERSION", "INVALID_ARGS", "PATH_OUTSIDE_ROOTS", "BUDGET_EXHAUSTED"}
-)
+BEFORE_ADMISSION = frozenset({"UNKNOWN_TOOL", "UNSUPPORTED_VERSION", "INVALID_ARGS", "BUDGET_EXHAUSTED"})
 
 
 @noun

@@ -48,6 +48,11 @@ class WorkspaceFiles:
         self.resolve = Resolver(handles, open_beneath, allow_absolute=allow_absolute).resolve
         self._locks = Locks(locks_dir)
 
+    def covers(self, path: str) -> bool:
+        """Whether an absolute path, as it is written, lies beneath a root."""
+        clean = f"{os.path.normpath(path)}/"
+        return any(clean.startswith(f"{root.path.rstrip('/')}/") for root in self.roots)
+
     def hold(self, touches: Sequence[Touch]) -> AbstractAsyncContextManager[None]:
         """Queue with other calls, of this and other processes, that change the same files."""
         return self._locks.hold(touches)
@@ -99,6 +104,10 @@ class WorkspaceFiles:
     async def close(self) -> None:
         """End the threads and let the handles go."""
         await self.threads.close()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Let the handles go; for a workspace in which nothing was begun."""
         self._handles.close()
 
 

@@ -81,13 +81,20 @@ class Group:
         while more:
             with self._lock:
                 batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-            began = time.perf_counter()
-            failures = write_together([writing for writing, _ in batch], self._threads)
-            if len(batch) == 1 and not failures:
-                self.pace(batch[0][0].place.root).took((time.perf_counter() - began) / _SYNCS)
+            try:
+                failures = self._carry_out([writing for writing, _ in batch])
+            except BaseException as error:  # noqa: BLE001  # nobody may wait for ever
+                failures = {writing: error for writing, _ in batch}
             with self._lock:
                 more = self._busy = bool(self._waiting)
             tell([(ticket, writing.change, failures.get(writing)) for writing, ticket in batch])
+
+    def _carry_out(self, batch: list[Writing]) -> Failures:
+        began = time.perf_counter()
+        failures = write_together(batch, self._threads)
+        if len(batch) == 1 and not failures:
+            self.pace(batch[0].place.root).took((time.perf_counter() - began) / _SYNCS)
+        return failures
 
 
 def write_together(batch: list[Writing], threads: Threads) -> Failures:
@@ -103,7 +110,7 @@ def write_together(batch: list[Writing], threads: Threads) -> Failures:
             failures[writing] = error
     finally:
         for writing in batch:
-            writing.close()
+            _close(writing, failures)
     return failures
 
 
@@ -150,6 +157,16 @@ def _finish_one(writing: Writing, failures: Failures) -> None:
         writing.finish()
     except Exception as error:  # noqa: BLE001  # handed to whoever awaits this write
         failures[writing] = error
+
+
+def _close(writing: Writing, failures: Failures) -> None:
+    """Let one write go; what fails here keeps no other from being let go."""
+    try:
+        writing.close()
+    except OSError as error:
+        failures.setdefault(writing, problem_of(error, writing.place, "written"))
+    except Exception as error:  # noqa: BLE001  # handed to whoever awaits this write
+        failures.setdefault(writing, error)
 
 
 def _dirty_bytes() -> int:

@@ -15,6 +15,7 @@ import os
 import struct
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from handrail.errors import Code, Problem
@@ -92,7 +93,8 @@ class Gate:
             if turn.done() and not turn.cancelled():
                 self.leave()  # our turn came in the same moment: pass it on
             else:
-                self._waiting.remove((turn, alone))
+                with suppress(ValueError):  # whoever left let us in, and we had given up already
+                    self._waiting.remove((turn, alone))
                 self._wake()
             raise
 

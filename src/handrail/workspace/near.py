@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from handrail.errors import Problem
 from handrail.spelling import nearest
 from handrail.words import Place
 from handrail.workspace.access import Access
 from handrail.workspace.beneath import FOLDER
 from handrail.workspace.exclude import Leaves
-from handrail.workspace.listing import sayable
+from handrail.workspace.resolve import check_text
 
 LOOKED_AT = 2000
 MAX_DEPTH = 4
@@ -65,9 +66,18 @@ def _entries(access: Access, place: Place, folder: str, most: int) -> list[tuple
             return [
                 (entry.name, prefix + entry.name, entry.is_dir(follow_symlinks=False))
                 for entry in taken
-                if sayable(entry.name)
+                if _acceptable(entry.name)
             ]
     except OSError:
         return []
     finally:
         os.close(fd)
+
+
+def _acceptable(name: str) -> bool:
+    """Whether a tool would take the name; one that it refuses helps nobody and may forge what a person reads."""
+    try:
+        check_text(name)
+    except Problem:
+        return False
+    return True

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run `handrail`; the version is told without loading anything else."""
+    _have_streams()
     if sys.argv[1:] in (["--version"], ["version"]):
         from handrail import __version__
 
         sys.stdout.write(f"handrail {__version__}\n")
         return
-    import os
-
     try:
         code = _run()
     except KeyboardInterrupt:
@@ -23,9 +23,15 @@ def main() -> None:
     os._exit(code)
 
 
+def _have_streams() -> None:
+    """Put nothing where a stream is closed, so that no file that is opened later takes its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  stays open to the end
+
+
 def _run() -> int:
     import gc
-    import os
 
     # Looking through all installed packages for plugins of pydantic is nothing for a command that ends at once.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

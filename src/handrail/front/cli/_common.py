@@ -6,12 +6,15 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from rich.console import Console
 
     from handrail.runtime import Runtime
@@ -36,6 +39,9 @@ _PRESET = click.option(
 DIALECT = click.option("--dialect", metavar="NAME", help="speak another system's names and arguments, such as tool-hub")
 JSON = click.option("--json", "as_json", is_flag=True, help="print one JSON document")
 
+# After a terminal is gone: until then a question that stood there has seen it, and is left for another time.
+HANG_UP_SECONDS = 0.2
+
 _warned: set[str] = set()
 
 
@@ -49,20 +55,36 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     import asyncio
     import signal
 
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    if heard:
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-        return asyncio.run(work)
 
     async def terminable() -> T:
-        task = asyncio.current_task()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        end = partial(signal.raise_signal, signal.SIGINT) if heard else task.cancel
+        if not heard:  # in the background of a shell: Ctrl-C is not meant for it, a request to terminate is
+            loop.add_signal_handler(signal.SIGTERM, end)
+        _on_hang_up(loop, end)
         return await work
 
-    try:  # in the background of a shell, or under nohup: Ctrl-C is not meant for it, a request to terminate is
+    try:
         return asyncio.run(terminable())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+
+
+def _on_hang_up(loop: AbstractEventLoop, end: Callable[[], object]) -> None:
+    """End the work when the terminal is gone, unless nobody minds that, as under nohup."""
+    import signal
+
+    def hung_up(*_: object) -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a shell sends it once more
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(loop.call_later, HANG_UP_SECONDS, end)
+
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, hung_up)
 
 
 @asynccontextmanager
@@ -135,23 +157,28 @@ def unknown(what: str, name: str, known: Iterable[str]) -> click.UsageError:
 @asynccontextmanager
 async def judging(given: Mapping[str, Any]) -> AsyncIterator[Runtime]:
     """Open a runtime to ask it about policy; as nothing is called, no run is left behind."""
-    async with opened(given) as runtime:
-        folder = runtime.parts.folder.path
-        yield runtime
     import shutil
 
-    shutil.rmtree(folder, ignore_errors=True)
+    folder = None
+    try:
+        async with opened(given) as runtime:
+            folder = runtime.parts.folder.path
+            yield runtime
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def loaded(given: Mapping[str, Any]) -> Loaded:
-    """The settings in force, without opening a run."""
+def loaded(given: Mapping[str, Any], *, quiet: bool = False) -> Loaded:
+    """The settings in force, without opening a run; what they warn of is passed on, unless it is the matter itself."""
     from handrail.front.cli._settings import named
     from handrail.settings import load
 
     config = named(given)
     path = Path(config) if isinstance(config, str) else config
     found = load(Path(workspace_of(given)), config=path, environment=os.environ)
-    warn(found)
+    if not quiet:
+        warn(found)
     return found
 
 
@@ -164,12 +191,21 @@ def workspace_of(given: Mapping[str, Any]) -> str:
     return folder
 
 
+def harmless(text: str) -> str:
+    """Text in which nothing from a file, a page or a program steers the terminal it is shown on; lines stay lines."""
+    import re
+
+    from handrail.approvals.show import visible
+
+    return "".join(part if part in "\t\n" else visible(part) for part in re.split("([\t\n])", text))
+
+
 def warn(found: Loaded) -> None:
     """Pass on what settings warn of, each warning once."""
     for warning in found.warnings:
         if warning not in _warned:
             _warned.add(warning)
-            sys.stderr.write(f"warning: {warning}\n")
+            sys.stderr.write(f"warning: {harmless(warning)}\n")
 
 
 class Stderr:
@@ -182,7 +218,7 @@ class Stderr:
         """Show one display."""
         level, content = str(fields.get("level", "info")), str(fields.get("content", ""))
         if not (self._live or sys.stderr.isatty()):
-            sys.stderr.write(f"[{level}] {content[:200]}\n")
+            sys.stderr.write(f"[{level}] {harmless(content[:200])}\n")
             return
         from handrail.front.cli._tables import display_panel
 

@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 TRUST = "handrail config trust"
 
 
+def distinct(touches: tuple[Touch, ...], verdict: Verdict) -> tuple[tuple[Touch, ...], Verdict]:
+    """Touches of which a person would read the same line twice, such as a command and the line it is all of, once."""
+    found: dict[tuple[object, ...], list[int]] = {}
+    for index, touch in enumerate(touches):
+        said = tuple((item.rule, item.decision, item.why) for item in verdict.findings if item.touch == index)
+        found.setdefault((touch.kind, touch.shown, touch.place, touch.how, touch.deep, said), []).append(index)
+    kept = {indices[0]: place for place, indices in enumerate(found.values())}
+    findings = tuple(replace(item, touch=kept[item.touch]) for item in verdict.findings if item.touch in kept)
+    return tuple(touches[index] for index in kept), replace(verdict, findings=findings if touches else verdict.findings)
+
+
 # ── addresses ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -104,7 +115,7 @@ def _of_settings(runtime: Runtime, judged: Explanation, given: Mapping[str, Any]
             return suggestion((Edit(text, "trust", "", lambda case: (case[0], world)),), verdict.decision)
         judged = replace(judged, world=world, verdict=decide(judged.touches, world))
     change = smallest_change(judged.touches, judged.world, judged.verdict)
-    if change is None or "tools.enable" not in change.setting.split(", "):
+    if change is None or change.apply((judged.touches, judged.world))[1].enable == judged.world.enable:
         return change
     return replace(change, flips_to=_really(runtime, judged, change, given))
 

@@ -67,11 +67,13 @@ class Told:
 
     def all(self, events: Iterator[dict[str, Any]]) -> None:
         """Tell the events, one line each."""
+        from handrail.front.cli._common import harmless
+
         for event in events:
             if self._live or (event["kind"] == "approval.required" and event.get("asked")):
                 line = self._line(event)
                 if line:
-                    sys.stderr.write(f"{line}\n")
+                    sys.stderr.write(f"{harmless(line)}\n")
         sys.stderr.flush()
 
     def _line(self, event: Mapping[str, Any]) -> str:
@@ -93,9 +95,11 @@ class Told:
 
 
 def _end(event: Mapping[str, Any]) -> str:
+    from handrail.front.cli._tables import took
+
     mark = {"ok": "✔", "pending": "…"}.get(event["status"], "✘")
     changed = [change["path"] for change in event.get("files_changed", ())]
-    told = f"{mark} {event.get('code') or event['status']} in {event['duration_ms']:.1f} ms"
+    told = f"{mark} {event.get('code') or event['status']} in {took(event['duration_ms'])}"
     return f"{told}, changed {', '.join(changed[:5])}{' …' if len(changed) > 5 else ''}" if changed else told
 
 

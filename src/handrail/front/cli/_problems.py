@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from handrail.front.cli._common import harmless
 from handrail.front.cli._suggested import explaining, suggested
 from handrail.words import ErrorInfo, Outcome, Status
 
@@ -15,7 +16,15 @@ _OF_JOBS = frozenset({"job_read", "job_input", "job_stop"})
 
 
 def problem_lines(outcome: Outcome, given: Mapping[str, Any], run_id: str = "") -> Iterator[str]:
-    """Tell a problem: the message, then what else is known, one thing a line; commands as the one that was given."""
+    """Tell a problem: the message, then what else is known, one thing a line; commands as the one that was given.
+
+    What comes from files and programs cannot steer the terminal, and its further lines are set in, unlike ours.
+    """
+    for line in _lines(outcome, given, run_id):
+        yield harmless(line).replace("\n", "\n    ")
+
+
+def _lines(outcome: Outcome, given: Mapping[str, Any], run_id: str) -> Iterator[str]:
     error = outcome.error
     assert error is not None
     yield f"{error.code}: {error.message}"

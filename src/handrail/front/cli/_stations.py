@@ -14,7 +14,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from handrail.approvals.show import visible
-from handrail.front.cli._tables import DECISION, STATUS, arguments_line, coloured, plain, run_tree
+from handrail.front.cli._tables import DECISION, STATUS, arguments_line, coloured, plain, run_tree, took
 from handrail.words import Outcome
 
 if TYPE_CHECKING:
@@ -50,6 +50,10 @@ def furnish(work: Path) -> None:
     (work / "server.log").write_text("\n".join(lines) + "\n")
 
 
+def _first(most: int, lines: Sequence[str]) -> Sequence[str]:
+    return lines if len(lines) <= most else [*lines[:most], "…"]
+
+
 class Tour:
     """The stations, one after the other."""
 
@@ -70,9 +74,9 @@ class Tour:
             stations = (self._read, self._log, self._denied, self._slip, self._write, self._patch, self._commands)
             for station in stations:
                 await station(runtime)
-                self._pause()
+                await self._pause()
             self._tree(folder)
-            self._pause()
+            await self._pause()
         self._verify(folder)
         return self._farewell()
 
@@ -148,7 +152,7 @@ class Tour:
         who = "the tour answers itself" if self._alone else "you answer"
         self._title(f"Another asks first, and its effect is shown as a diff before it is kept ({who})")
         line = {"command": "sed -i 's/hello/good evening/' src/app.py && python3 src/app.py"}
-        changed = await self._call(runtime, "run_command", line, pick=lambda lines: lines[:14])
+        changed = await self._call(runtime, "run_command", line, pick=lambda lines: _first(14, lines))
         kept = "good evening" in (self._work / "src" / "app.py").read_text()
         refused = changed.error is not None and changed.error.code == "APPROVAL_DENIED"
         self._verdict(changed, good=(changed.ok and kept) or (refused and not kept))
@@ -184,7 +188,7 @@ class Tour:
         runtime: Runtime,
         tool: str,
         args: Mapping[str, Any],
-        pick: Callable[[list[str]], Sequence[str]] = lambda lines: lines[:10],
+        pick: Callable[[list[str]], Sequence[str]] = lambda lines: _first(16, lines),
     ) -> Outcome:
         self._say(f"[bold]→ {tool}[/] {escape(arguments_line(args, self._out.width))}")
         outcome = await runtime.call(tool, args)
@@ -213,16 +217,26 @@ class Tour:
         mark = "✔" if good else "✘ not as it should be:"
         decided = coloured(outcome.decision, DECISION) if outcome.rules else "not judged"
         rules = f" by {', '.join(outcome.rules)}" if outcome.rules else ""
-        proof = outcome.evidence[0]
+        proof = f"{outcome.evidence[0].type} {(outcome.evidence[0].sha256 or '')[:8]}".rstrip()
         self._say(
             f"{mark} {coloured(outcome.status.value, STATUS)} [dim]·[/] {decided}[dim]{plain(rules)} · "
-            f"{proof.type} {(proof.sha256 or '')[:8]} · {outcome.duration_ms:.1f} ms[/]"
+            f"{proof} · {took(outcome.duration_ms)}[/]"
         )
 
-    def _pause(self) -> None:
-        if not self._alone:
-            self._out.print("\n[dim]Enter: go on[/] ", end="")
-            sys.stdin.readline()
+    async def _pause(self) -> None:
+        """Wait for Enter, and hear what asks to end meanwhile."""
+        import asyncio
+
+        if self._alone:
+            return
+        self._out.print("\n[dim]Enter: go on[/] ", end="")
+        loop, typed = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(sys.stdin, typed.set)
+        try:
+            await typed.wait()
+        finally:
+            loop.remove_reader(sys.stdin)
+        sys.stdin.readline()
 
     def _answering(self) -> Any:
         """Shows the request as a person would see it, and says yes once."""

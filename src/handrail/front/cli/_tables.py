@@ -26,7 +26,7 @@ _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _LEFT = {"running": "no end on record yet", "cut off": "by the end of its process; what it did is not known"}
 _LEAST = 8  # columns that a cut one keeps
 _SHORT = 13  # of a run's own name: its millisecond
-_WIDE = 110  # columns from which on a list of runs also names the workspaces
+WIDE = 110  # columns from which on a list of runs also names the workspaces
 
 
 def plain(value: Any) -> str:
@@ -34,13 +34,21 @@ def plain(value: Any) -> str:
     return escape(visible(str(value)))
 
 
-def print_rows(out: Console, head: Sequence[str], rows: Iterable[Sequence[str]], give_way: Sequence[str]) -> None:
-    """Print rows of markup in columns, each row on one line; where room is short, named columns are cut in turn."""
+def print_rows(
+    out: Console, head: Sequence[str], rows: Iterable[Sequence[str]], give_way: Sequence[str], *, fair: bool = False
+) -> None:
+    """Print rows of markup in columns, each row on one line; where room is short, named columns are cut in turn.
+
+    `fair` ones are cut together, so that none is short while another is long.
+    """
     cells = [[Text(name, "bold") for name in head], *([Text.from_markup(cell) for cell in row] for row in rows)]
     widths = [max(row[column].cell_len for row in cells) for column in range(len(head))]
     missing = sum(widths) + 2 * (len(head) - 1) - out.width
-    for name in give_way:
-        column = head.index(name)
+    columns = [head.index(name) for name in give_way]
+    while fair and missing > 0 and max(widths[column] for column in columns) > _LEAST:
+        widths[max(columns, key=widths.__getitem__)] -= 1
+        missing -= 1
+    for column in columns:
         cut = min(max(missing, 0), max(widths[column] - _LEAST, 0))
         widths[column] -= cut
         missing -= cut
@@ -81,8 +89,19 @@ def arguments_line(args: Any, room: int) -> str:
     else:
         given = {name: value for name, value in args.items() if value not in (None, False, [], {})}
         text = visible("  ".join(f"{name}={_first_line(value)}" for name, value in given.items()))
-    text = _HASH.sub(r"\1…", text)
+    return _cut(_HASH.sub(r"\1…", text), room)
+
+
+def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[: max(room - 1, 1)]}…"
+
+
+def took(duration_ms: float) -> str:
+    """How long something took, in the unit that people would say."""
+    if duration_ms < 10_000:
+        return f"{duration_ms:.1f} ms"
+    seconds = round(duration_ms / 1000)
+    return f"{seconds} s" if seconds < 600 else f"{seconds // 60} min"
 
 
 def _first_line(value: Any) -> str:
@@ -107,18 +126,39 @@ def runs_table(out: Console, found: Sequence[tuple[Any, Any]]) -> None:
             plain(item.description.get("caller", "")),
             f"{did.calls}{'' if did.whole else '+'}",
             _asked(did),
-            "closed" if item.last_kind == "run.finished" else "[yellow]open[/]",
+            _state(item),
             plain(", ".join(name if count == 1 else f"{name} ×{count}" for name, count in did.tools.most_common())),
-            plain(_several([_last(path) if out.width < _WIDE else path for path in reversed(did.changed)])),
-            plain(_home(item.description.get("workspace", ""))),
+            plain(_several([_last(path) if out.width < WIDE else path for path in reversed(did.changed)])),
+            plain(from_home(item.description.get("workspace", ""))),
         )
         for item, did in found
     ]
     # At 80 columns there is no room for the workspace; `--here` and the note below tell those of others.
     head = ("run", "started", "front", "calls", "ask/deny", "state", "tools", "changed", "workspace")
-    shown = len(head) if out.width >= _WIDE else len(head) - 1
+    shown = len(head) if out.width >= WIDE else len(head) - 1
     give_way = [name for name in ("workspace", "tools", "changed", "run") if name in head[:shown]]
     print_rows(out, head[:shown], [row[:shown] for row in rows], give_way)
+
+
+def _state(item: Any) -> str:
+    """Whether a run was closed, is open, or was cut off in the middle of a call."""
+    if item.last_kind == "run.finished":
+        return "closed"
+    cut_off = left_open(item.path) == "cut off" and _has_open_calls(item.path)
+    return "[magenta]cut off[/]" if cut_off else "[yellow]open[/]"
+
+
+def _has_open_calls(folder: Path) -> bool:
+    from handrail.errors import RunFault
+    from handrail.store.reader import events
+
+    calls: dict[str | None, set[Any]] = {"tool.started": set(), "tool.completed": set(), "tool.failed": set()}
+    try:
+        for event in events(folder):
+            calls.get(event.get("kind"), set()).add(event.get("call_id"))
+    except RunFault:
+        return False
+    return bool(calls["tool.started"] - calls["tool.completed"] - calls["tool.failed"])
 
 
 def _asked(did: Any) -> str:
@@ -146,7 +186,8 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return short
 
 
-def _home(path: str) -> str:
+def from_home(path: str) -> str:
+    """A path as people write it: `~` for their own folder."""
     home = os.path.expanduser("~")
     return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path
 
@@ -192,7 +233,7 @@ def _note(event: Mapping[str, Any]) -> str:
     if kind == "approval.denied":
         return f"refused by {event.get('by') or 'somebody'}: {event.get('advice') or event.get('state')}"
     if kind == "display":
-        return f"shown: {str(event.get('content', ''))[:100]}"
+        return f"shown: {_cut(str(event.get('content', '')), 100)}"
     if kind == "undo.applied":
         return f"took back {', '.join(call[-12:] for call in event.get('calls', ()))}"
     return str(kind)
@@ -256,9 +297,9 @@ def _branches(node: Tree, call: Mapping[str, Any], width: int, left: str) -> Non
     decision = call.get("decision") or "not judged"
     node.add(f"{coloured(decision, DECISION)} [dim]{plain(', '.join(dict.fromkeys(call.get('rules', ()))))}[/]")
     for note in call["notes"]:
-        node.add(f"[yellow]{plain(note[: max(width - 10, 20)])}[/]")
+        node.add(f"[yellow]{plain(_cut(note, max(width - 10, 20)))}[/]")
     for change in call.get("changed", ()):
         node.add(f"[cyan]{plain(change['op'])}[/] {plain(change['path'])}")
     hidden = " [magenta]secrets hidden[/]" if call.get("redacted") else ""
-    took = f"{call['duration_ms']:.1f} ms" if "duration_ms" in call else _LEFT[left]
-    node.add(f"{coloured(status, STATUS, _ending(call, left))} [dim]{took}[/]{hidden}")
+    lasted = took(call["duration_ms"]) if "duration_ms" in call else _LEFT[left]
+    node.add(f"{coloured(status, STATUS, _ending(call, left))} [dim]{lasted}[/]{hidden}")

@@ -12,7 +12,7 @@ import click
 
 from handrail.approvals.show import visible
 from handrail.errors import Code, Problem, RunFault
-from handrail.front.cli._common import opened
+from handrail.front.cli._common import harmless, opened
 from handrail.words import Outcome
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ async def _undo(runtime: Runtime, folder: Path, call_id: str | None, *, as_json:
         return code
     if outcome.error is not None and outcome.error.code == Code.STALE_FILE:
         for line in [*await _difference(runtime, folder, outcome), *_instead(folder, outcome)]:
-            sys.stderr.write(f"{line}\n")
+            sys.stderr.write(f"{harmless(line)}\n")
     elif outcome.ok:
-        sys.stderr.write("".join(f"{line}\n" for line in _left(folder)))
+        sys.stderr.write("".join(f"{harmless(line)}\n" for line in _left(folder)))
     return code
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from handrail.front.cli._common import JSON, clock, console, ledger, print_json, run_async
+from handrail.front.cli._common import JSON, WORKSPACE, clock, console, ledger, print_json, run_async
 
 COLOUR = {"pending": "yellow", "granted": "green", "used": "green", "denied": "red", "expired": "dim"}
 ID = click.argument("request_id", metavar="ID")
@@ -20,31 +22,60 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--all", "every", is_flag=True, help="show those that are answered, too")
+@click.option("--here", is_flag=True, help="only those of this workspace")
+@WORKSPACE
 @JSON
-def list_requests(every: bool, as_json: bool) -> None:
-    """List the requests that wait for an answer."""
-    found = ledger().list(() if every else ("pending",))
+def list_requests(every: bool, here: bool, workspace: str, as_json: bool) -> None:
+    """List the requests that wait for an answer, of all workspaces."""
+    records = ledger().list(() if every else ("pending",))
+    ours = [_is_here(record.request, workspace) for record in records]
+    found = [record for record, is_ours in zip(records, ours, strict=True) if is_ours or not here]
     if as_json:
         print_json([{**record.request.to_dict(), "state": record.state} for record in found])
         return
     if not found:
-        sys.stderr.write("No request waits for an answer.\n" if not every else "There were no requests yet.\n")
+        where = " in this workspace" if here else ""
+        said = f"There were no requests{where} yet." if every else f"No request{where} waits for an answer."
+        sys.stderr.write(f"{said}\n")
         return
-    from handrail.front.cli._tables import coloured, plain, print_rows
+    _print_requests(found, states=every, places=not here and not all(ours))
+    if not here and (others := len(found) - sum(ours)):
+        sys.stderr.write(f"{others} of {len(found)} come from other workspaces; --here leaves them out.\n")
 
-    now = clock().now()
+
+def _print_requests(found: Sequence[Any], *, states: bool, places: bool) -> None:
+    """The requests as a table; what is the same in every row has no column."""
+    from handrail.front.cli._tables import WIDE, coloured, from_home, plain, print_rows
+
+    now, out = clock().now(), console()
     rows = [
-        (
-            plain(record.request.id),
-            coloured(record.state, COLOUR),
-            _left(record.request.expires - now) if record.state == "pending" else "",
-            plain(record.request.tool),
-            plain("; ".join(f"{kind} {', '.join(names)}" for kind, names in record.request.impact.items())),
-            plain(record.request.reason),
-        )
+        {
+            "id": plain(record.request.id),
+            "state": coloured(record.state, COLOUR),
+            "left": _left(record.request.expires - now) if record.state == "pending" else "",
+            "tool": plain(record.request.tool),
+            "would": plain("; ".join(f"{kind} {', '.join(names)}" for kind, names in record.request.impact.items())),
+            "why": plain(record.request.reason),
+            "workspace": plain(from_home(record.request.workspace) if out.width >= WIDE else _name(record.request)),
+        }
         for record in found
     ]
-    print_rows(console(), ("id", "state", "left", "tool", "would", "why"), rows, ("why", "would", "tool"))
+    head = [name for name in rows[0] if (states or name != "state") and (places or name != "workspace")]
+    give_way = [name for name in ("why", "would", "workspace") if name in head]
+    print_rows(out, head, [[row[name] for name in head] for row in rows], give_way, fair=True)
+
+
+def _name(request: Any) -> str:
+    return os.path.basename(request.workspace) or "/"
+
+
+def _is_here(request: Any, workspace: str) -> bool:
+    """Whether a request comes from this workspace, or from a run's own folder that belongs to this project."""
+    from handrail.settings import paths
+    from handrail.store.folders import RunFolder
+
+    here = os.path.realpath(workspace)
+    return here in (request.workspace, RunFolder(paths.runs_dir() / request.run_id).description().get("project"))
 
 
 def _left(seconds: float) -> str:

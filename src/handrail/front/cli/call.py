@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from handrail.front.cli._common import (
     JSON,
     WORKSPACE,
     dialect_of,
+    harmless,
     opened,
     print_json,
     run_async,
@@ -111,7 +111,8 @@ def _object(raw: str) -> dict[str, Any]:
         found = strict_json.loads(_text(raw))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise click.UsageError(f"--args{f' {raw}' if raw.startswith('@') else ''}: {reason}.") from None
+        hint = " For standard input write --args @-." if raw == "-" else ""
+        raise click.UsageError(f"--args{f' {raw}' if raw.startswith('@') else ''}: {reason}.{hint}") from None
     if not isinstance(found, dict):
         raise click.UsageError('--args: a JSON object is needed, such as \'{"path": "README.md"}\'.')
     return found
@@ -191,7 +192,7 @@ def _warn_of_skill(runtime: Any, skill: str) -> None:
     try:
         runtime.kernel.parts.skills.find(skill)
     except Problem as problem:
-        sys.stderr.write(f"warning: {problem.message}\n")
+        sys.stderr.write(f"warning: {harmless(problem.message)}\n")
 
 
 def kinds_of(text: str | None, dialect: str | None = None) -> list[str] | None:
@@ -215,7 +216,7 @@ def show(outcome: Outcome, *, as_json: bool, given: Mapping[str, Any] | None = N
         print_json(outcome.to(given.get("dialect") or "native"))
         return exit_code(outcome)
     for warning in outcome.warnings:
-        sys.stderr.write(f"warning: {warning}\n")
+        sys.stderr.write(f"warning: {harmless(warning)}\n")
     if outcome.error is None:
         text = outcome.content
         if outcome.refs and run_id:
@@ -223,10 +224,7 @@ def show(outcome: Outcome, *, as_json: bool, given: Mapping[str, Any] | None = N
 
             text = fetchable(text, outcome.refs, run_id, given)
         if sys.stdout.isatty():
-            from handrail.approvals.show import visible
-
-            # What a file or page holds must not steer the terminal it is shown on.
-            text = "".join(part if part in "\t\n" else visible(part) for part in re.split("([\t\n])", text))
+            text = harmless(text)
         sys.stdout.write(text if text.endswith("\n") or not text else f"{text}\n")
     else:
         from handrail.front.cli._problems import problem_lines

@@ -55,7 +55,7 @@ def trust(forget: bool, yes: bool, **given: Any) -> int:
     from handrail.approvals.show import visible
     from handrail.settings import trust_store
 
-    files = [item for item in loaded(given).files if item.layer == "project"]
+    files = [item for item in loaded(given, quiet=True).files if item.layer == "project"]
     if not files:
         raise click.UsageError("There is no project settings file here (handrail.toml, or [tool.handrail]).")
     store = trust_store()

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from handrail.front.cli._common import CONFIG, WORKSPACE, progress, run_async, unknown, workspace_of
+from handrail.front.cli._common import (
+    CONFIG,
+    WORKSPACE,
+    dialect_of,
+    loaded,
+    progress,
+    run_async,
+    unknown,
+    workspace_of,
+)
 
 if TYPE_CHECKING:
     from handrail.front.mcp.opening import Opening
@@ -90,12 +99,24 @@ def install(client: str, only_print: bool, yes: bool, user: bool, variables: tup
     if known is None:
         raise unknown("client", client, installing.CLIENTS)
     workspace = Path(workspace_of(given))
-    flags = [item for name in ("preset", "dialect", "config") if given[name] for item in (f"--{name}", given[name])]
+    _can_start(given)
+    flags = {name: given[name] for name in ("preset", "dialect", "config") if given[name]}
     entry = installing.entry_for(known, workspace, flags, variables, user=user)
     if only_print:
         sys.stdout.write(installing.snippet(known, entry))
         return 0
     return _carried_out(installing.planned(known, installing.place_of(known, workspace, user=user), entry), yes=yes)
+
+
+def _can_start(given: Mapping[str, Any]) -> None:
+    """Refuse flags that the server would refuse, before a client is told to start it with them."""
+    from handrail.front.cli._settings import named
+
+    dialect_of(given["dialect"])
+    if given["config"]:
+        loaded(given)
+    elif given["preset"] != "autonous":  # whose settings are variables of the client, which are not these
+        named(given)
 
 
 def _carried_out(plan: Any, *, yes: bool) -> int:

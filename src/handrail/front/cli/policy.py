@@ -140,13 +140,13 @@ def _fields(told: Told) -> dict[str, Any]:
 def _tell(told: Told) -> None:
     """What is told, for a person."""
     from handrail.approvals.show import visible
-    from handrail.front.cli._explained import notes, placed, trusted_next
+    from handrail.front.cli._explained import distinct, notes, placed, trusted_next
     from handrail.policy.explain import explain_lines
 
     found, change, fails, loaded = told
     out, word = console(), found.verdict.decision.word
     shown = None if change is None else placed(change.toml, loaded)
-    first, *rest = explain_lines(found.tool.name, found.touches, found.verdict, change, shown)
+    first, *rest = explain_lines(found.tool.name, *distinct(found.touches, found.verdict), change, shown)
     out.print(visible(first), style=f"bold {COLOUR[word]}", markup=False, soft_wrap=True)
     for line in rest:
         out.print(visible(line), style=_style(line), markup=False, soft_wrap=True)

@@ -87,6 +87,7 @@ def run(argv: Sequence[str]) -> int:
     """Run one command line; the exit code says how it ended."""
     try:
         result: Any = handrail.main(list(argv), prog_name="handrail", standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
@@ -101,7 +102,9 @@ def run(argv: Sequence[str]) -> int:
         told = _told(error)
         if told is None:
             raise
-        sys.stderr.write(f"handrail: {told[1]}\n")
+        from handrail.front.cli._common import harmless
+
+        sys.stderr.write(f"handrail: {harmless(told[1])}\n")
         return told[0]
     return result if isinstance(result, int) else 0
 
@@ -116,18 +119,27 @@ def _nobody_reads() -> int:
 
 def _told(error: Exception) -> tuple[int, str] | None:
     """The exit code and message of what can go wrong without a bug; None for a bug."""
-    from handrail.errors import Fault, Problem, RunFault
+    from handrail.errors import Code, Fault, Problem, RunFault
 
-    if isinstance(error, Problem):
-        return 1, f"{error.code}: {error.message}"
-    if isinstance(error, RunFault):
-        return 1, f"{error.code}: {error}"
+    if isinstance(error, (Problem, RunFault)):
+        message = error.message if isinstance(error, Problem) else error
+        return 3 if error.code is Code.APPROVAL_DENIED else 1, f"{error.code}: {message}"
     if isinstance(error, Fault):
         return 2, str(error)
     if isinstance(error, OSError):
-        place = f"{error.filename}: " if error.filename else ""
+        place = f"{error.filename}: " if error.filename else "stdout: " if _of_showing(error) else ""
         return 1, f"{place}{error.strerror or error}{'' if place else _where_full(error)}"
     return None
+
+
+def _of_showing(error: OSError) -> bool:
+    """Whether showing something failed: nothing of ours beneath the front ends was at work."""
+    import traceback
+
+    names = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(names) and not any(
+        name.startswith("handrail.") and not name.startswith("handrail.front.") for name in names
+    )
 
 
 def _where_full(error: OSError) -> str:

@@ -109,6 +109,28 @@ def tree(run: str | None, **given: Any) -> None:
     out.print(run_tree(folder.name, events(folder), min(out.width, 200), left_open(folder)))
 
 
+@command.command("logs")
+@RUN
+@WORKSPACE
+@CONFIG
+@JSON
+def logs(run: str | None, **given: Any) -> None:
+    """Bring the logs of a run up to date, also of one that was cut off, and say where they are.
+
+    A run that closes does so itself: one line a call in tools.jsonl, one a failed call in errors.jsonl, and the
+    approvals in force in grants.json.
+    """
+    from handrail.store.projections import ERRORS, GRANTS, TOOLS, project
+
+    folder = folder_of(run, given)
+    project(folder)
+    found = {"tools": folder / "logs" / TOOLS, "errors": folder / "logs" / ERRORS, "grants": folder / GRANTS}
+    if given["as_json"]:
+        print_json({name: str(path) for name, path in found.items()})
+        return
+    sys.stdout.write("".join(f"{path}\n" for path in found.values()))
+
+
 @command.command("events")
 @RUN
 @DIALECT

@@ -26,7 +26,7 @@ class Bridge:
 
     def __init__(self, door: Door, send: Callable[[bytes], None]) -> None:
         self._send, self._sdk = send, SdkServer(door)
-        # Without a bound: the codec's own bounds on messages and requests hold before this.
+        # What does not fit is refused (`put`); the codec's own bounds on messages and requests hold before this.
         self._in, inner_in = anyio.create_memory_object_stream[SessionMessage | Exception](_BACKLOG)
         inner_out, self._out = anyio.create_memory_object_stream[SessionMessage](_BACKLOG)
         self._streams = (self._in, self._out, inner_in, inner_out)

@@ -10,11 +10,11 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from handrail import __version__
 from handrail.errors import Misuse, Problem
-from handrail.front.mcp import approvals, listing, prompts, resources
+from handrail.front.mcp import approvals, prompts, resources
 from handrail.front.mcp.approvals import McpApprover
 from handrail.front.mcp.logs import hide_with
 from handrail.front.mcp.ongoing import ONGOING, Ongoing, Peer, follow, load, show
@@ -22,9 +22,11 @@ from handrail.front.mcp.opening import Opening
 from handrail.front.mcp.pages import page
 from handrail.front.mcp.results import call_result, is_wrapped, spoken_result
 from handrail.front.mcp.tasks import Tasks
-from handrail.front.mcp.wire import INVALID_PARAMS, METHOD_NOT_FOUND, TASKS, Params, Refused
-from handrail.runtime import Runtime
+from handrail.front.mcp.wire import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, TASKS, Params, Refused
 from handrail.words import Mode, Outcome, Status
+
+if TYPE_CHECKING:
+    from handrail.runtime import Runtime
 
 log = logging.getLogger("handrail.mcp")
 
@@ -33,6 +35,10 @@ INSTRUCTIONS = (
     "Every call is checked against a policy, confined, recorded and can be undone. A refused call says by which rule "
     "and how to mend it. A call that waits for a person ends as APPROVAL_REQUIRED with an id: once it is granted, "
     "repeat the same call. Output that was cut names a run: path; read_file reads the rest."
+)
+CANNOT_OPEN = (
+    "handrail cannot open its run. Why is said on its stderr, which is the client's log of this server; "
+    "where it is the settings, `handrail config show` says it, too."
 )
 # Of a call's `_meta`: what narrows it or names it, never what widens it.
 _KEY, _SKILL, _PERMISSIONS, _APPROVAL = (
@@ -46,7 +52,7 @@ Answers = Callable[[Peer, Params], Awaitable[dict[str, Any]]]
 
 
 class Door:
-    """One run behind one server; `async with Door(opening) as door`."""
+    """One run behind one server; `async with Door(opening) as door`. What is asked before it is open waits for it."""
 
     def __init__(self, opening: Opening) -> None:
         self._opening, self._approver = opening, McpApprover(opening.console)
@@ -67,7 +73,10 @@ class Door:
     # ── opening, and opening anew ────────────────────────────────────────────────────────────
 
     async def __aenter__(self) -> Door:
-        await self._enter(None)
+        try:
+            await self._enter(None)
+        finally:
+            self._open.set()  # where it could not be opened, whoever waits for it is refused
         return self
 
     async def __aexit__(
@@ -110,7 +119,6 @@ class Door:
         self._wrapped: dict[str, bool] = {}
         self._last: dict[Any, list[dict[str, Any]]] = {}
         self._runtime, self._run_id, self.loaded = runtime, runtime.run_id, runtime.parts.loaded
-        self._open.set()
 
     def differs(self) -> bool:
         """Whether the settings say something else now than when the run was opened; SettingsFault when they cannot."""
@@ -163,6 +171,8 @@ class Door:
     async def _counted(self, work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
         if not self._open.is_set():
             await self._open.wait()
+        if self._runtime is None:
+            raise Refused(INTERNAL_ERROR, CANNOT_OPEN)
         self._busy += 1
         try:
             return await work()
@@ -227,6 +237,8 @@ class Door:
     def _tools(self) -> list[dict[str, Any]]:
         """The enabled tools as the protocol lists them; made once for each opening."""
         if self._entries is None:
+            from handrail.front.mcp import listing  # with all that a run is made of; see `opening`
+
             tools, dialect = listing.listed(self.runtime.parts), self.runtime.dialect
             self._wrapped |= {tool.name: tool.wrapped for tool in tools}
             native = [tool.entry for tool in tools if tool.entry is not None]

@@ -87,10 +87,13 @@ class Plan:
         return "".join(_whole(line) for line in unified_diff(old, self.after.splitlines(keepends=True), name, name))
 
 
-def entry_for(client: Client, workspace: Path, flags: Sequence[str], variables: Sequence[str], *, user: bool) -> Entry:
+def entry_for(
+    client: Client, workspace: Path, flags: Mapping[str, str], variables: Sequence[str], *, user: bool
+) -> Entry:
     """Make the entry: a shared file names the program alone, a private one also where it and the project are.
 
-    Where the program is not on the path, no file can do without its place.
+    Where the program is not on the path, no file can do without its place. A settings file is named as it is found
+    from where the client starts the server: in the project for a shared entry, anywhere for a private one.
     """
     if variables and not client.variable:
         raise SettingsFault(
@@ -100,9 +103,13 @@ def entry_for(client: Client, workspace: Path, flags: Sequence[str], variables: 
     env = {name: client.variable % name for name in variables}
     found = shutil.which(NAME)
     program = found or str(Path(sys.executable).with_name(NAME))
-    if not user and client.project:
-        return Entry(NAME if found else program, ("mcp", *flags), env)
-    return Entry(program, ("mcp", "--workspace", str(workspace.resolve()), *flags), env)
+    shared = not user and bool(client.project)
+    if (config := flags.get("config")) is not None and not os.path.isabs(config):
+        flags = {**flags, "config": os.path.relpath(config, workspace) if shared else os.path.abspath(config)}
+    said = tuple(word for name, value in flags.items() for word in (f"--{name}", value))
+    if shared:
+        return Entry(NAME if found else program, ("mcp", *said), env)
+    return Entry(program, ("mcp", "--workspace", str(workspace.resolve()), *said), env)
 
 
 def place_of(client: Client, workspace: Path, *, user: bool) -> Path:

@@ -1,4 +1,7 @@
-"""How the server's run is opened: once at the start, and again when settings have changed."""
+"""How the server's run is opened: once at the start, and again when settings have changed.
+
+What a run is made of takes longer to load than all else, so it is loaded when one is opened, not with this module.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from handrail.catalog import Tool
+from handrail import dialects
 from handrail.front.mcp.approvals import Console, McpApprover
 from handrail.ports import Progress
-from handrail.runtime import Runtime
 from handrail.settings import Loaded, load
+
+if TYPE_CHECKING:
+    from handrail.catalog import Tool
+    from handrail.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,8 @@ class Opening:
 
     def runtime(self, approver: McpApprover, run_id: str | None) -> Runtime:
         """Prepare the run; with a name, the one of this name."""
+        from handrail.runtime import Runtime
+
         return Runtime.open(
             self.workspace,
             config=self.config,
@@ -39,6 +47,12 @@ class Opening:
             caller="mcp",
             progress=self.progress,
         )
+
+    def check(self) -> None:
+        """Refuse, by a Fault, what can be known to be wrong before the run is opened: settings, the dialect."""
+        if self.dialect not in dialects.names():
+            dialects.get(self.dialect)
+        self.settings()
 
     def settings(self) -> Loaded:
         """The settings as they are now; SettingsFault when they cannot be taken."""

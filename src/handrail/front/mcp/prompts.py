@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from handrail.front.mcp.resources import skills, text_of
 from handrail.front.mcp.wire import INVALID_PARAMS, Params, Refused
-from handrail.runtime import Runtime
+
+if TYPE_CHECKING:
+    from handrail.runtime import Runtime
 
 TASK = {"name": "task", "description": "what is to be done with this skill", "required": False}
 

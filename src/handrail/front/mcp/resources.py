@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from handrail.front.mcp.wire import INVALID_PARAMS, RESOURCE_NOT_FOUND, Params, Refused
-from handrail.runtime import Runtime
 from handrail.words import Outcome
+
+if TYPE_CHECKING:
+    from handrail.runtime import Runtime
 
 FOLDERS = ("run:observations", "run:artifacts", "run:deliverables")
 SKILL = "skill://"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from handrail import dialects
-from handrail.catalog import Tool
 from handrail.front.mcp.wire import OUTCOME_KEY
 from handrail.words import How, Json, Outcome, TouchKind
+
+if TYPE_CHECKING:
+    from handrail.catalog import Tool
 
 # Kinds that may take something away that was there; a write that only adds is the one in `_adds_only`.
 _DESTRUCTIVE = frozenset(

@@ -14,13 +14,14 @@ from typing import Any
 
 from handrail.errors import Fault
 from handrail.front.mcp import wire
-from handrail.front.mcp.door import Door
+from handrail.front.mcp.door import CANNOT_OPEN, Door
 from handrail.front.mcp.ongoing import Ongoing, Peer
 from handrail.front.mcp.opening import Opening
 from handrail.front.mcp.shapes import is_call, is_handshake, negotiated, stamped, told
 from handrail.front.mcp.streams import Lines, claim, reader, writer
 from handrail.front.mcp.watch import watching
 from handrail.front.mcp.wire import (
+    CONNECTION_CLOSED,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     MODERN_VERSION,
@@ -35,11 +36,10 @@ Send = Callable[[bytes], None]
 Work = Callable[[], Awaitable[dict[str, Any]]]
 MOST_AT_ONCE = 1000  # requests that are worked on
 LEAVE_SECONDS = 5.0  # for a client to hear that nothing is served
-CANNOT_OPEN = Refused(
-    INTERNAL_ERROR,
-    "handrail cannot open its run. Why is said on its stderr, which is the client's log of this server; "
-    "where it is the settings, `handrail config show` says it, too.",
-)
+# For calls that run when the client closes stdin. Closing it asks the server to end: clients of the official SDKs
+# terminate one that is still there after two seconds, and what is stopped must be on record by then.
+ENDING_SECONDS = 1.0
+STOPPED = Refused(CONNECTION_CLOSED, "Connection closed: stdin was, and the call had not ended; it was stopped.")
 
 
 class Codec:
@@ -51,8 +51,8 @@ class Codec:
         self._opening: dict[str, Any] | None = None  # the handshake's first message, for the SDK
         self._greeted = False
         self._modern = False
-        self._asked: dict[str | int, asyncio.Task[None]] = {}
-        self._stopping: set[asyncio.Task[None]] = set()  # cancelled, and not over yet; their ids are free again
+        self._asked: dict[str | int, asyncio.Task[bool]] = {}
+        self._stopping: set[asyncio.Task[bool]] = set()  # cancelled, and not over yet; their ids are free again
         self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
         self._elicited = 0
         self._sdk: Any = None
@@ -172,19 +172,21 @@ class Codec:
     def _begin(self, request_id: str | int, peer: Peer, method: str, work: Work) -> None:
         self._asked[request_id] = asyncio.get_running_loop().create_task(self._work(request_id, peer, method, work))
 
-    async def _work(self, request_id: str | int, peer: Peer, method: str, work: Work) -> None:
+    async def _work(self, request_id: str | int, peer: Peer, method: str, work: Work) -> bool:
+        """Answer a request; False where it was cancelled, and is not answered."""
         try:
             self._result(request_id, peer, method, await work())
         except Refused as refused:
             self.refuse(request_id, refused)
         except asyncio.CancelledError:
-            return  # a cancelled request is not answered
+            return False
         except Exception:
             log.exception("%s failed", method)
             self.refuse(request_id, Refused(INTERNAL_ERROR, "Internal error; the server's log has more."))
         finally:
             if self._asked.get(request_id) is asyncio.current_task():  # a cancelled one's id may be another's by now
                 del self._asked[request_id]
+        return True
 
     async def _call(self, peer: Peer, params: dict[str, Any]) -> dict[str, Any]:
         meta = params.get("_meta")
@@ -216,14 +218,18 @@ class Codec:
                 self._sdk.greet(self._opening, greeted=self._greeted)
         self._sdk.put(message)
 
-    async def close(self, patience: float = 1.0) -> None:
-        """End: what is nearly done may finish, the rest is stopped."""
-        tasks = [*self._asked.values(), *self._stopping]
+    async def close(self, patience: float = ENDING_SECONDS) -> None:
+        """End: what is nearly done may finish; the rest is stopped, and told so to whoever still reads."""
+        asked = dict(self._asked)
+        tasks = [*asked.values(), *self._stopping]
         if tasks:
             await asyncio.wait(tasks, timeout=patience)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for request_id, task in asked.items():
+            if task.cancelled() or not task.result():
+                self.refuse(request_id, STOPPED)
         if self._sdk is not None:
             await self._sdk.close(patience)
 
@@ -231,19 +237,39 @@ class Codec:
 async def serve(opening: Opening) -> None:
     """Serve one client on stdin and stdout until it leaves."""
     source, target = claim()
+    try:
+        opening.check()
+    except Fault:
+        await declined(source, target)
+        raise
+    send, output = await writer(target)
+    door, ended = Door(opening), asyncio.Event()
+    codec = Codec(door, send)
+    too_long = Refused(INVALID_REQUEST, f"A message is {wire.MAX_MESSAGE_BYTES} bytes at most.")
+    await reader(source, Lines(codec.line, lambda: codec.refuse(None, too_long), ended.set), output)
+    await _hear()
     async with AsyncExitStack() as stack:
         try:
-            door = await stack.enter_async_context(Door(opening))
+            await stack.enter_async_context(door)
         except Fault:
-            await declined(source, target)
+            await _left(ended)
+            await codec.close()
             raise
-        send, output = await writer(target)
-        codec, ended = Codec(door, send), asyncio.Event()
-        too_long = Refused(INVALID_REQUEST, f"A message is {wire.MAX_MESSAGE_BYTES} bytes at most.")
-        await reader(source, Lines(codec.line, lambda: codec.refuse(None, too_long), ended.set), output)
         async with watching(door, codec.changed):
             await ended.wait()
         await codec.close()
+
+
+async def _hear() -> None:
+    """Take what the client has sent already: a handshake needs no run, so it is answered while none is open yet."""
+    for _ in range(3):  # the loop looks at the stream, hands over what is there, and sends the answer
+        await asyncio.sleep(0)
+
+
+async def _left(ended: asyncio.Event) -> None:
+    """Let a client hear that nothing is served."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(ended.wait(), LEAVE_SECONDS)
 
 
 async def declined(source: int, target: int) -> None:
@@ -255,8 +281,7 @@ async def declined(source: int, target: int) -> None:
         with suppress(ValueError):
             message = wire.parse(raw)
             if message.__class__ is dict and "method" in message and wire.is_id(message.get("id")):
-                send(wire.dump(wire.error(message["id"], CANNOT_OPEN)) + b"\n")
+                send(wire.dump(wire.error(message["id"], Refused(INTERNAL_ERROR, CANNOT_OPEN))) + b"\n")
 
     await reader(source, Lines(line, lambda: None, left.set), output)
-    with suppress(TimeoutError):
-        await asyncio.wait_for(left.wait(), LEAVE_SECONDS)
+    await _left(left)

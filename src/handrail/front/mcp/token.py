@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from handrail.store.private import make_folder
 
 VARIABLE = "HANDRAIL_TOKEN"
 _LEAST = 16
+_LOOKS, _LOOK_SECONDS = 100, 0.01
 
 
 def bearer_token(file: str | None, environment: Mapping[str, str]) -> str:
@@ -23,9 +25,7 @@ def bearer_token(file: str | None, environment: Mapping[str, str]) -> str:
     if named := environment.get(VARIABLE):
         return _checked(named, VARIABLE)
     kept = paths.state_dir(environment) / "token"
-    if kept.exists():
-        return _checked(_read(kept), str(kept))
-    return _made(kept)
+    return _kept(kept) if kept.exists() else _made(kept)
 
 
 def _checked(token: str, where: str) -> str:
@@ -42,10 +42,22 @@ def _read(path: Path) -> str:
         raise SettingsFault(f"{path}: the token cannot be read: {reason}") from None
 
 
+def _kept(path: Path) -> str:
+    """The token of an earlier start; one in the same moment may not have written it yet."""
+    for _ in range(_LOOKS):
+        if token := _read(path):
+            return _checked(token, str(path))
+        time.sleep(_LOOK_SECONDS)
+    return _checked("", str(path))
+
+
 def _made(path: Path) -> str:
     token = secrets.token_urlsafe(32)
     make_folder(path.parent)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError:  # two start at once: the token of the first counts for both
+        return _kept(path)
     with open(handle, "w", encoding="utf-8") as file:
         file.write(f"{token}\n")
     sys.stderr.write(f"token: {token}\n")

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from handrail.errors import Fault
+from handrail.errors import Fault, Problem
 from handrail.front.mcp.door import Door
 from handrail.settings import Loaded, paths
 from handrail.settings.files import PROJECT_FILE, PYPROJECT
@@ -61,7 +61,7 @@ async def _taken(door: Door, changed: Callable[[], Awaitable[None]], patience: f
             if patience:
                 log.warning("the settings have changed; they count once the calls that are going on have ended")
             return False
-    except Fault as fault:
+    except (Fault, Problem, OSError) as fault:
         still = "the former ones still count" if door.is_open else "every call is refused until they are mended"
         log.error("the settings have changed and cannot be taken, so %s: %s", still, fault)
         return True

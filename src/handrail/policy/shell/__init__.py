@@ -14,5 +14,6 @@ from handrail.policy.shell.forbidden import forbidden, forbidden_line
 from handrail.policy.shell.harmless import harmless
 from handrail.policy.shell.model import Part, Reading
 from handrail.policy.shell.reading import read_line
+from handrail.policy.shell.wrappers import wraps
 
-__all__ = ["Part", "Reading", "forbidden", "forbidden_line", "harmless", "read_line"]
+__all__ = ["Part", "Reading", "forbidden", "forbidden_line", "harmless", "read_line", "wraps"]

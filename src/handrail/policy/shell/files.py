@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from handrail.policy.shell.model import Redirect, Sure, Word
 from handrail.words import noun
 
-_PRIVATE = re.compile(r"/dev/(?:null|stdin|stdout|stderr|zero|fd/[0-9]+)|/tmp/.+")
+_STREAMS = re.compile(r"/dev/(?:null|stdin|stdout|stderr|zero|fd/[0-9]+)")
 _NETWORK = re.compile(r"/dev/(?:tcp|udp)/.*")
 _OPERANDS = frozenset({"tee", "touch", "mkdir", "truncate"})
 _LAST = frozenset({"cp", "mv", "install", "ln"})
@@ -41,9 +41,14 @@ def _doubt(target: Word) -> str:
     return ""
 
 
+def is_stream(path: str) -> bool:
+    """Whether a path is a stream of the program itself."""
+    return _STREAMS.fullmatch(path) is not None
+
+
 def is_private(path: str) -> bool:
-    """Whether a path is a stream, or lies where only the sandbox sees it."""
-    return _PRIVATE.fullmatch(path) is not None
+    """Whether a path lies where only the sandbox sees it, unless it lies beneath a root."""
+    return path.startswith("/tmp/")  # noqa: S108
 
 
 def written(words: Sequence[Word]) -> Iterator[Found]:

@@ -6,8 +6,11 @@ import re
 from collections.abc import Sequence
 
 _VALUED = frozenset(
-    {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--super-prefix"}
-)
+    [
+        "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--super-prefix",
+        "--attr-source", "--shallow-file",
+    ]
+)  # fmt: skip
 _WRITING = frozenset(
     [
         "add",
@@ -76,15 +79,18 @@ _WRITING = frozenset(
 )
 _READING = {  # forms of commands above that change nothing
     "branch": re.compile(r"(?:--show-current|-a|-r|-v|-vv|--all|--remotes|--list|--contains|--merged|--no-merged| )*"),
-    "config": re.compile(r"(?:--get|--get-all|--list|-l|--global|--local|--show-origin|--get-regexp)(?: .*)?"),
+    "config": re.compile(
+        r"(?:--(?:global|system|local|worktree|show-origin|show-scope|name-only|null|includes|bool|int|path) |-z )*"
+        r"(?:--get|--get-all|--get-regexp|--get-urlmatch|--list|-l)(?: .*)?"
+    ),
     "notes": re.compile(r"(?:list|show)(?: .*)?"),
     "reflog": re.compile(r"(?:show(?: .*)?)?"),
-    "remote": re.compile(r"(?:-v|show|get-url)?(?: .*)?"),
+    "remote": re.compile(r"(?:-v|--verbose)?|(?:(?:-v|--verbose) )?(?:show|get-url)(?: .*)?"),
     "stash": re.compile(r"(?:list|show)(?: .*)?"),
     "symbolic-ref": re.compile(r"(?:--short |-q )*HEAD"),
     "tag": re.compile(r"(?:(?:-l|--list|-n[0-9]*|--contains)(?: .*)?)?"),
     "worktree": re.compile(r"list(?: .*)?"),
-    "submodule": re.compile(r"(?:status)?(?: .*)?"),
+    "submodule": re.compile(r"(?:status(?: .*)?)?"),
     "bisect": re.compile(r"(?:log|view)(?: .*)?"),
 }
 # These read references and settings, not the index, nor objects: nothing that is set up in a repository is run.
@@ -170,7 +176,7 @@ def runs_programs(texts: Sequence[str]) -> str:
     if name == "grep" and any(re.match(r"-[a-zA-Z]*O", text) for text in after):
         return "git grep -O runs a pager"
     hidden = {"filter-branch", "difftool", "mergetool", "instaweb", "send-email", "daemon", "shell", "web--browse"}
-    if name in hidden or (name, after[:1]) in (("submodule", ["foreach"]), ("bisect", ["run"])):
+    if name in hidden or (name == "submodule" and "foreach" in after) or (name == "bisect" and "run" in after):
         return f"git {name} runs other programs"
     if name and name not in _WRITING and name not in _KNOWN:
         return f"git {name} is no command of git: it may stand for anything"

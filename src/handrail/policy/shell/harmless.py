@@ -223,7 +223,7 @@ def _options_fit(words: Words, allowed: re.Pattern[str]) -> bool:
 
 def _ends_options(before: Word | None) -> bool:
     """Whether `--` after this word ends the options: it must not be the value of one."""
-    return before is None or (before.sure is Sure.LITERAL and before.text in ("-n", "-i", "-in", "-ni", "-rn", "-r"))
+    return before is None or (before.sure is Sure.LITERAL and before.text in ("-n", "-i", "-in", "-ni", "-rn"))
 
 
 def _literal(words: Words) -> bool:

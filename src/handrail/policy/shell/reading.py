@@ -101,7 +101,7 @@ class _Whole:
         if len(source) > MAX_TREE_BYTES:
             self.doubts(f"the line is longer than {MAX_TREE_BYTES} bytes and was read by one reader only")
         else:
-            tree = Tree(source)
+            tree = Tree(source, starts_alone=True)
             if tree.broken or tree.functions or tree.spans() != _spans(found):
                 self._not_understood(line, source, "two readers see different commands in the line", places, depth)
         if scanner.leaves and (depth or scanner.leaves == "loop"):
@@ -185,7 +185,7 @@ class _Whole:
         if doubt := found.doubt or doubt:
             self.doubts(doubt) if simple is None else simple.doubts.append(doubt)
         kept = self.writes if found.writes else self.reads
-        kept.update(dict.fromkeys(path for path in paths if not files.is_private(path)))
+        kept.update(dict.fromkeys(path for path in paths if not files.is_stream(path)))
 
 
 _SHELLS = re.compile(r"\b(?:[a-z]*sh|eval|source|trap)\b|(?<!\S)\.\s")

@@ -31,10 +31,11 @@ def _parser() -> Parser:
 class Tree:
     """What the grammar sees in a line."""
 
-    __slots__ = ("broken", "commands", "functions", "redirects", "source")
+    __slots__ = ("_word", "broken", "commands", "functions", "redirects", "source")
 
-    def __init__(self, source: bytes) -> None:
+    def __init__(self, source: bytes, *, starts_alone: bool = False) -> None:
         self.source = source
+        self._word = _start if starts_alone else self._read  # two readings are compared by where words start
         self.commands: list[Simple] = []
         self.functions: list[str] = []
         self.redirects: list[Redirect] = []
@@ -84,10 +85,14 @@ class Tree:
     def _text(self, node: Node) -> str:
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
-    def _word(self, node: Node) -> Word:
+    def _read(self, node: Node) -> Word:
         raw = self._text(node)
         text = unquoted(raw)
         return Word(raw if text is None else text, Sure.LITERAL, node.start_byte, node.end_byte)
+
+
+def _start(node: Node) -> Word:
+    return Word("", Sure.LITERAL, node.start_byte, 0)
 
 
 def unquoted(raw: str) -> str | None:

@@ -126,6 +126,13 @@ def unwrap(words: Words) -> Inner:
     return NOTHING
 
 
+def wraps(texts: Sequence[str]) -> bool:
+    """Whether a command with these words runs something besides itself, or may."""
+    if not texts or texts[0].rsplit("/", 1)[-1] not in _WRAPPERS:
+        return False
+    return unwrap([Word(text, Sure.LITERAL, 0, 0) for text in texts]) != NOTHING
+
+
 def takes_input(words: Words, inner: Inner) -> bool:
     """Whether a command is a shell that may read lines from its input."""
     return _name(words[0]) in _INPUT and not inner.lines
@@ -370,3 +377,5 @@ _SPECIAL: dict[str, Callable[[Words], Inner]] = {
     "sg": _flagged("-c"),
     "parallel": _parallel,
 }
+
+_WRAPPERS = frozenset([*_SPECIAL, *_SHELLS, *_FORMS, *_RUNS])

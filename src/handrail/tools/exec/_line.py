@@ -26,7 +26,7 @@ _HARMLESS_TARGETS = re.compile(r"/dev/(?:null|zero|full|stdin|stdout|stderr|tty|
 
 def touches_of_line(args: Mapping[str, Any]) -> Sequence[Touch]:
     """Every command in the line, where it writes and reads, and what in the call makes it doubtful."""
-    from handrail.policy.shell import read_line
+    from handrail.policy.shell import files, read_line
 
     line, cwd = args["command"], args["cwd"]
     reading = read_line(line)
@@ -34,8 +34,11 @@ def touches_of_line(args: Mapping[str, Any]) -> Sequence[Touch]:
         Touch(TouchKind.FS_READ, cwd),
         *(Touch(TouchKind.PROC_EXEC, part.text, words=part.words, doubt=part.doubt) for part in reading.parts),
         *_doubts(line, reading.doubt, args.get("env") or {}, empty=not reading.parts),
-        *(Touch(TouchKind.FS_WRITE, path, how=How.REPLACE) for path in _paths(reading.writes, cwd)),
-        *(Touch(TouchKind.FS_READ, path) for path in _paths(reading.reads, cwd)),
+        *(
+            Touch(TouchKind.FS_WRITE, path, how=How.REPLACE, private=files.is_private(path))
+            for path in _paths(reading.writes, cwd)
+        ),
+        *(Touch(TouchKind.FS_READ, path, private=files.is_private(path)) for path in _paths(reading.reads, cwd)),
         *(Touch(TouchKind.GIT_WRITE, what) for what in reading.git_writes),
     )
 

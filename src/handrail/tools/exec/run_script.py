@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from handrail.catalog import tool
 from handrail.errors import Code, Problem
@@ -26,7 +27,21 @@ Args = Annotated[
     Field(max_length=MAX_ARGS),
     "Handed over as they are; no shell reads them",
 ]
-Script = Annotated[str, Field(min_length=9, max_length=1024, pattern=r"^scripts/"), "Such as scripts/convert.py"]
+
+
+def _in_scripts(script: Any) -> Any:
+    """Say where a skill's scripts lie to whom names only the file."""
+    if isinstance(script, str) and script and not script.startswith("scripts/"):
+        raise PydanticCustomError("script_path", "{path}", {"path": f"scripts/{script.lstrip('/')}"})
+    return script
+
+
+Script = Annotated[
+    str,
+    Field(max_length=1024, pattern=r"^scripts/."),
+    BeforeValidator(_in_scripts),
+    "Such as scripts/convert.py",
+]
 
 
 def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:

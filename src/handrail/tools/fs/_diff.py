@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 
+from handrail.output.patterns import MARK
 from handrail.ports import Limits, Secrets
 from handrail.tools.fs._excerpt import CONTEXT
 from handrail.tools.fs._text import body_of, ending_of, lines_of
 
 _AROUND = 3  # lines of context
 _COMPARED = 250_000  # pairs of lines that are compared one by one
+_COMPARED_ALL = 4 * _COMPARED  # in all the places of one diff
 _ENDINGS = {"\r\n": "\r", "\r": "␍", "\n": "", "": ""}
 
 Block = tuple[int, int, int, int]  # lines a:b of one text became lines c:d of the other
@@ -62,14 +64,24 @@ def _windows(old: list[str], new: list[str], secrets: Secrets) -> tuple[Side, Si
     """Keep what differs with some lines around it; hide what must be hidden, seen in the whole."""
     start = _same(old, new)
     end = _same(old[start:][::-1], new[start:][::-1])
-    first = max(0, start - _AROUND)
-    return tuple(_window(lines, first, len(lines) - max(0, end - _AROUND), secrets) for lines in (old, new))  # type: ignore[return-value]
+    first, kept = max(0, start - _AROUND), max(0, end - _AROUND)
+    was, values = _window(old, first, len(old) - kept, secrets)
+    now, _ = _window(new, first, len(new) - kept, secrets)
+    # What was hidden stays so, where a change around it takes away what it was known by.
+    for value in sorted(values, key=len, reverse=True):
+        now = now.replace(value, MARK)
+    return Side("", lines_of(was), first), Side("", lines_of(now), first)
 
 
-def _window(lines: list[str], first: int, last: int, secrets: Secrets) -> Side:
+def _window(lines: list[str], first: int, last: int, secrets: Secrets) -> tuple[str, set[str]]:
+    """Give lines as they may be shown, and the values that are hidden in and around them."""
     before, after = "".join(lines[max(0, first - CONTEXT) : first]), "".join(lines[last : last + CONTEXT])
-    shown = secrets.excerpt(before[-CONTEXT:], "".join(lines[first:last]), after[:CONTEXT])
-    return Side("", lines_of(shown), first)
+    before, text, after = before[-CONTEXT:], "".join(lines[first:last]), after[:CONTEXT]
+    shown = secrets.excerpt(before, text, after)
+    if shown == text:
+        return shown, set()
+    whole = before + text + after
+    return shown, {whole[start:end] for start, end in secrets.spans(whole)}
 
 
 def _same(one: list[str], other: list[str]) -> int:
@@ -82,8 +94,11 @@ def _same(one: list[str], other: list[str]) -> int:
 def changed_blocks(old: list[str], new: list[str]) -> list[Block]:
     """Find what changed, in time that does not run away on large texts."""
     blocks: list[Block] = []
+    left = _COMPARED_ALL
     for a, b, c, d in _gaps(old, new):
-        if a == b or c == d or (b - a) * (d - c) > _COMPARED:
+        pairs = (b - a) * (d - c)
+        left -= pairs if pairs <= _COMPARED else 0
+        if pairs == 0 or pairs > _COMPARED or left < 0:
             blocks += [(a, b, c, d)] if a != b or c != d else []
             continue
         codes = SequenceMatcher(None, old[a:b], new[c:d], autojunk=False).get_opcodes()

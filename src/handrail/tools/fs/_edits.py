@@ -12,13 +12,17 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from handrail.errors import Code, Problem
-from handrail.tools.fs._ladder import MOST_PLACES, Match, Original
-from handrail.tools.fs._nearest import Hide, no_match
+from handrail.tools.fs._effort import Effort
+from handrail.tools.fs._ladder import MOST_PLACES, Hidden, Match, Original
+from handrail.tools.fs._nearest import no_match
+from handrail.tools.fs._rows import is_inside
 from handrail.tools.fs._text import ending_of, fold_endings, lines_of
 
 _LISTED = 20  # places that an ambiguous match names
 _DIFFED = 250_000  # pairs of lines that are compared to keep what an edit leaves alone
 _TELLING_CHARS = 24
+_MOST_TRIED = 1000  # places inside of words that are passed over
+_WORD = re.compile(r"\w")
 _TELLING = re.compile(r"\w{3}")  # what makes text more than a bracket that stands everywhere
 
 
@@ -57,12 +61,14 @@ class Edited:
 Again = Callable[[list[Edit]], dict[str, Any] | None]  # the call that would make these edits
 
 
-def apply_edits(text: str, edits: list[Edit], shown: str, hide: Hide, again: Again) -> Edited:
+def apply_edits(
+    text: str, edits: list[Edit], shown: str, hidden: Hidden, again: Again, effort: Effort | None = None
+) -> Edited:
     """Make all edits or raise a Problem that says which one cannot be made and how to mend it."""
     _check(edits)
-    original = Original(text)
-    found = [original.find(edit.old) for edit in edits]
-    _check_found(original, edits, found, shown, hide, again)
+    original = Original(text, hidden, effort)
+    found = [_found(original, edit, f"edits.{index}.old", shown) for index, edit in enumerate(edits)]
+    _check_done(original, edits, found, shown, again)
     spans = [
         Span(match.start, match.end, replacement(original, match, edit.old, edit.new), index)
         for index, (edit, matches) in enumerate(zip(edits, found, strict=True))
@@ -108,18 +114,21 @@ def _check(edits: list[Edit]) -> None:
             )
 
 
-def _check_found(
-    original: Original, edits: list[Edit], found: list[list[Match]], shown: str, hide: Hide, again: Again
-) -> None:
-    """Refuse what is not there; tell what is missing from what was done before."""
+def _found(original: Original, edit: Edit, field: str, shown: str) -> list[Match]:
+    """Find an edit's places; refuse one that is not there, unless it was made before."""
+    matches = original.find(edit.old)
+    if not matches and _already(original, edit, matches) is None:
+        raise no_match(original, edit.old, field, shown)
+    return matches
+
+
+def _check_done(original: Original, edits: list[Edit], found: list[list[Match]], shown: str, again: Again) -> None:
+    """Tell what is missing from what was done before."""
     done = {
         index: line
         for index, (edit, matches) in enumerate(zip(edits, found, strict=True))
         if (line := _already(original, edit, matches)) is not None
     }
-    for index, matches in enumerate(found):
-        if not matches and index not in done:
-            raise no_match(original, edits[index].old, f"edits.{index}.old", shown, hide)
     if done:
         left = [edit for index, edit in enumerate(edits) if index not in done]
         places = ", ".join(f"edits.{index} at line {line}" for index, line in done.items())
@@ -136,32 +145,48 @@ def _already(original: Original, edit: Edit, matches: list[Match]) -> int | None
     """The line where the new text stands already, in the place of the old one."""
     if not edit.new.strip():
         return None
-    new = fold_endings(edit.new)
-    text = fold_endings(original.text)
+    new, text = fold_endings(edit.new), original.unified
+    original.effort.look_through(text)
     if not matches:
         # A word or two may stand anywhere; only whole lines, or a longer text, tell that this edit was made.
-        at = _bounded(text, new) if len(new.strip()) >= _TELLING_CHARS else _whole_lines(text, new.strip("\n"))
-        return None if at is None else text.count("\n", 0, at) + 1
+        if len(new.strip()) < _TELLING_CHARS:
+            at, new = _whole_lines(text, new.strip("\n")), new.strip()
+        else:
+            at = _bounded(original, new)
+        return _line_of(original, at, len(new))
     old = fold_endings(edit.old)
     added = new.replace(old, "", 1)
     if edit.match != "unique" or len(matches) > 1 or old not in new or not _TELLING.search(added):
         return None
     # The old text is part of the new one: where the new one stands around it, this edit was made before.
     at = text.find(new)
-    return None if at < 0 else text.count("\n", 0, at) + 1
+    return _line_of(original, None if at < 0 else at, len(new))
+
+
+def _line_of(original: Original, at: int | None, size: int) -> int | None:
+    """The line of a place of the unified text; None where it would tell a part of a hidden value."""
+    if at is None or any(is_inside(original.unified_hidden, end) for end in (at, at + size)):
+        return None
+    return original.unified.count("\n", 0, at) + 1
 
 
 def _whole_lines(text: str, new: str) -> int | None:
-    found = re.search(rf"^[ \t]*{re.escape(new.strip())}[ \t]*$", text, re.MULTILINE)
-    return None if found is None else found.start()
+    found = re.search(rf"^[ \t]*(?P<new>{re.escape(new.strip())})[ \t]*$", text, re.MULTILINE)
+    return None if found is None else found.start("new")
 
 
-def _bounded(text: str, new: str) -> int | None:
+def _bounded(original: Original, new: str) -> int | None:
     """Where a text stands that is not just a part of longer words."""
-    before = r"(?<!\w)" if new[0].isalnum() else ""
-    after = r"(?!\w)" if new[-1].isalnum() else ""
-    found = re.search(before + re.escape(new) + after, text)
-    return None if found is None else found.start()
+    text, at = original.unified, -1
+    for _ in range(_MOST_TRIED):
+        at = text.find(new, at + 1)
+        if at < 0:
+            return None
+        before, after = text[at - 1 : at] if at else "", text[at + len(new) : at + len(new) + 1]
+        if not (new[0].isalnum() and _WORD.match(before)) and not (new[-1].isalnum() and _WORD.match(after)):
+            return at
+        original.effort.spend(len(new))
+    return None
 
 
 def _chosen(
@@ -223,6 +248,7 @@ def _check_overlaps(original: Original, spans: list[Span]) -> None:
 def replacement(original: Original, match: Match, old: str, new: str) -> str:
     """Write the new text as it fits the place: its line endings, its indent, and lines that the edit leaves alone."""
     there = original.text[match.start : match.end]
+    original.effort.spend(len(old) + len(new))
     if match.level == "exact" and fold_endings(old) == fold_endings(new):
         return new  # an edit of nothing but line endings says which ones it wants
     ending = _ending_near(original, match)
@@ -231,6 +257,7 @@ def replacement(original: Original, match: Match, old: str, new: str) -> str:
     kept, given, asked = lines_of(there), lines_of(fold_endings(old)), lines_of(fold_endings(new))
     if len(kept) != len(given) or len(given) * len(asked) > _DIFFED:
         return "".join(_fitted(line, ending, match) for line in asked)
+    original.effort.spend(len(given) * len(asked))
     parts: list[str] = []
     for tag, start, end, from_, to in SequenceMatcher(None, given, asked, autojunk=False).get_opcodes():
         if tag == "equal":
@@ -257,11 +284,9 @@ def _fitted(line: str, ending: str, match: Match) -> str:
 
 def _ending_near(original: Original, match: Match) -> str:
     """The line ending at a place: in it, after it, before it; a text without any takes what it is given."""
-    for stretch in (
-        original.lines[original.line_at(match.start) - 1 : original.line_at(match.end)],
-        original.lines[original.line_at(match.start) - 2 :: -1] if original.line_at(match.start) > 1 else [],
-    ):
-        for line in stretch:
-            if ending := ending_of(line):
-                return ending
-    return "\n"
+    first, last = original.line_at(match.start), original.line_at(match.end)
+    for number in range(max(0, first - 1), last):
+        if ending := ending_of(original.lines[number]):
+            return ending
+    # Only the last line can be without an ending.
+    return ending_of(original.lines[first - 2]) if first > 1 else "\n"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from handrail.errors import Code, Problem
-from handrail.tools.fs._ladder import LEVELS, Original, folded_line, indented
-from handrail.tools.fs._nearest import Hide, no_match
+from handrail.tools.fs._effort import Effort
+from handrail.tools.fs._ladder import LEVELS, Hidden, Original, folded_line
+from handrail.tools.fs._nearest import no_match
 from handrail.tools.fs._patch import Hunk
+from handrail.tools.fs._rows import Indents, Rows
 from handrail.tools.fs._text import body_of, ending_of
 
 _LISTED = 20
@@ -43,10 +46,36 @@ class Patched:
     done: bool = False
 
 
-def apply_hunks(text: str, hunks: tuple[Hunk, ...], shown: str, hide: Hide) -> Patched:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Where a hunk's lines stand, in order; by how much deeper or shallower, where that is how they were found."""
+
+    level: str
+    starts: list[int]
+    shifts: dict[int, tuple[str, str]]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def holds(self, start: int | None) -> bool:
+        """Whether this is one of the places."""
+        if start is None:
+            return False
+        at = bisect_left(self.starts, start)
+        return at < len(self.starts) and self.starts[at] == start
+
+    def at(self, hunk: Hunk, start: int) -> Placed:
+        """Give one of the places."""
+        return Placed(hunk, start, self.level, *self.shifts.get(start, ("", "")))
+
+
+def apply_hunks(
+    text: str, hunks: tuple[Hunk, ...], shown: str, hidden: Hidden, effort: Effort | None = None
+) -> Patched:
     """Apply all hunks or raise a Problem that names the one that does not fit."""
-    finder = _Finder(Original(text), shown, hide)
-    if hunks and all(finder.is_done(hunk) for hunk in hunks):
+    finder = _Finder(Original(text, hidden, effort), shown)
+    alike = {(hunk.lines, hunk.at_end, hunk.bare_old): hunk for hunk in hunks}
+    if hunks and all(finder.is_done(hunk) for hunk in alike.values()):
         return Patched(text, (), True)
     placed: list[Placed] = []
     for hunk in hunks:
@@ -64,12 +93,12 @@ def apply_hunks(text: str, hunks: tuple[Hunk, ...], shown: str, hide: Hide) -> P
 class _Finder:
     """Looks for hunks in one text."""
 
-    def __init__(self, original: Original, shown: str, hide: Hide) -> None:
+    def __init__(self, original: Original, shown: str) -> None:
         self.original = original
         self._shown = shown
-        self._hide = hide
-        self._keys: dict[str, list[str]] = {}
-        self._places: dict[str, dict[str, list[int]]] = {}
+        self._rows: dict[str, Rows] = {}
+        self._found: dict[tuple[str, tuple[str, ...]], _Found] = {}  # what was sought before
+        self._after: dict[str, tuple[list[int], list[int]]] = {}
 
     def place(self, hunk: Hunk, before: list[Placed]) -> Placed:
         """Find the one place of a hunk."""
@@ -87,7 +116,7 @@ class _Finder:
                 return chosen
             raise self._ambiguous(hunk, found)
         quoted = "\n".join(old)
-        raise no_match(self.original, quoted, f"hunk at line {hunk.at} of the patch", self._shown, self._hide)
+        raise no_match(self.original, quoted, f"hunk at line {hunk.at} of the patch", self._shown)
 
     def is_done(self, hunk: Hunk) -> bool:
         """Whether a hunk's new lines stand there already, and its old ones do not without them."""
@@ -104,73 +133,90 @@ class _Finder:
         added = [text for sign, text in hunk.lines if sign == "+"]
         if len(added) != len(new) - len(old) or not any(_TELLING.search(line) for line in added):
             return False
-        spans = [(item.start, item.start + len(new)) for item in there]
-        places = self._find(hunk, old, "trailing_blanks")
-        return places != [] and all(
-            any(start <= item.start and item.start + len(old) <= end for start, end in spans) for item in places
-        )
+        places, room = self._find(hunk, old, "trailing_blanks").starts, len(new) - len(old)
+        self.original.effort.spend(len(places))
+        around = ((bisect_left(there.starts, at - room), bisect_right(there.starts, at)) for at in places)
+        return places != [] and all(first < last for first, last in around)
 
-    def _find(self, hunk: Hunk, wanted: list[str], level: str) -> list[Placed]:
+    def _find(self, hunk: Hunk, wanted: list[str], level: str) -> _Found:
         if level == "indent":
-            keys = self._level_keys("typographic")
-            found = [
-                Placed(hunk, *hit) for hit in _hits(indented(keys, [folded_line(w, "typographic") for w in wanted]))
-            ]
+            sought = [folded_line(line, "typographic") for line in wanted]
         else:
             exact = level == "exact"
             sought = [f"{line}\n" if exact else folded_line(line.removesuffix("\r"), level) for line in wanted]
             if exact and hunk.bare_old:
                 sought[-1] = sought[-1][:-1]
-            found = [Placed(hunk, start, level) for start in self._runs(sought, level)]
+        self.original.effort.spend(len(sought))
+        key = level, tuple(sought)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._sought(sought, level)
         if hunk.at_end:
-            size = len(self.original.lines)
-            found = [item for item in found if item.start + len(wanted) == size]
+            last = len(self.original.lines) - len(wanted)
+            return _Found(level, [last] if found.holds(last) else [], found.shifts)
         return found
 
-    def _runs(self, wanted: list[str], level: str) -> list[int]:
-        """Every place where the wanted lines stand in a row."""
-        lines = self._level_keys(level)
-        if level not in self._places:
-            places = self._places[level] = {}
-            for at, line in enumerate(lines):
-                places.setdefault(line, []).append(at)
-        starts = self._places[level].get(wanted[0], []) if wanted else []
-        return [at for at in starts if lines[at : at + len(wanted)] == wanted]
+    def _sought(self, sought: list[str], level: str) -> _Found:
+        """Every place where lines stand in a row; none that begins or ends inside a hidden value."""
+        effort, starts, shifts = self.original.effort, self.original.starts, {}
+        if level == "indent":
+            shifts = {at: (deeper, shallower) for at, deeper, shallower in self._indents.places(sought, effort)}
+            found = list(shifts)
+        else:
+            found = self._level_rows(level).places(sought, effort)
+        if found and self.original.hidden:
+            found = [at for at in found if self.original.is_apart(starts[at], starts[at + len(sought)])]
+        effort.spend(len(found))
+        return _Found(level, found, shifts)
 
-    def _level_keys(self, level: str) -> list[str]:
-        if level not in self._keys:
+    def _level_rows(self, level: str) -> Rows:
+        if level not in self._rows:
             lines = self.original.lines
-            self._keys[level] = lines if level == "exact" else [folded_line(body_of(line), level) for line in lines]
-        return self._keys[level]
+            self._rows[level] = Rows(
+                lines if level == "exact" else [folded_line(body_of(line), level) for line in lines]
+            )
+        return self._rows[level]
 
-    def _choose(self, hunk: Hunk, found: list[Placed], expected: int | None, before: list[Placed]) -> Placed | None:
+    @cached_property
+    def _indents(self) -> Indents:
+        return Indents([folded_line(body_of(line), "typographic") for line in self.original.lines])
+
+    def _choose(self, hunk: Hunk, found: _Found, expected: int | None, before: list[Placed]) -> Placed | None:
         """The only place; or the one where the hunk says it is, after what it names or after the hunk before it."""
-        if len(found) == 1:
-            return found[0]
+        starts = found.starts
         after = before[-1].end if before else 0
-        following = [item for item in found if item.start >= after]
-        rules: list[Callable[[], list[Placed]]] = [
-            lambda: [item for item in found if item.start == expected],
-            lambda: self._anchored(hunk, following, after),
-            lambda: following,
-        ]
-        return next((chosen[0] for rule in rules if len(chosen := rule()) == 1), None)
-
-    def _anchored(self, hunk: Hunk, found: list[Placed], after: int) -> list[Placed]:
-        """The first place after the lines that the hunk names, if these stand there once."""
+        following = bisect_left(starts, after)
+        if len(starts) == 1:
+            return found.at(hunk, starts[0])
+        if expected is not None and found.holds(expected):
+            return found.at(hunk, expected)
         line = self._after_anchors(hunk, after)
-        return [] if line is None else [item for item in found if item.start >= line - 1][:1]
+        if line is not None and (at := max(following, bisect_left(starts, line - 1))) < len(starts):
+            return found.at(hunk, starts[at])
+        return found.at(hunk, starts[following]) if following == len(starts) - 1 else None
 
     def _after_anchors(self, hunk: Hunk, after: int) -> int | None:
         """The line after the last anchor; None where one is missing, or the first one is not unique."""
-        bodies = [body_of(line).strip() for line in self.original.lines]
         for index, anchor in enumerate(hunk.anchors):
-            hits = [at for at in range(after, len(bodies)) if bodies[at] == anchor.strip()]
-            hits = hits or [at for at in range(after, len(bodies)) if bodies[at].startswith(anchor.strip())]
-            if not hits or (index == 0 and len(hits) > 1 and len(hunk.anchors) == 1):
+            whole, begun = self._lines_of(anchor.strip())
+            hits = whole if whole and whole[-1] >= after else begun
+            first = bisect_left(hits, after)
+            if first == len(hits) or (index == 0 and len(hits) - first > 1 and len(hunk.anchors) == 1):
                 return None
-            after = hits[0] + 1
+            after = hits[first] + 1
         return after if hunk.anchors else None
+
+    def _lines_of(self, anchor: str) -> tuple[list[int], list[int]]:
+        """The lines that are an anchor, and those that begin with it, as they may be shown."""
+        if anchor not in self._after:
+            self.original.effort.spend(len(self._bodies))
+            begun = [at for at, body in enumerate(self._bodies) if body.startswith(anchor)]
+            self._after[anchor] = [at for at in begun if self._bodies[at] == anchor], begun
+        return self._after[anchor]
+
+    @cached_property
+    def _bodies(self) -> list[str]:
+        return [body_of(line).strip() for line in self.original.shown.lines]
 
     def _insertion(self, hunk: Hunk) -> Placed:
         """Lines that are added without any around them: at the end, after an anchor, or into an empty file."""
@@ -188,8 +234,8 @@ class _Finder:
             line=hunk.at,
         )
 
-    def _ambiguous(self, hunk: Hunk, found: list[Placed]) -> Problem:
-        lines = [item.start + 1 for item in found]
+    def _ambiguous(self, hunk: Hunk, found: _Found) -> Problem:
+        lines = [start + 1 for start in found.starts]
         return Problem(
             Code.AMBIGUOUS_MATCH,
             f"The hunk at line {hunk.at} of the patch fits {self._shown} in {len(lines)} places, at lines "
@@ -199,10 +245,6 @@ class _Finder:
             line=hunk.at,
             lines=lines[:_LISTED],
         )
-
-
-def _hits(found: list[tuple[int, str, str]]) -> list[tuple[int, str, str, str]]:
-    return [(start, "indent", deeper, shallower) for start, deeper, shallower in found]
 
 
 # ── what the text becomes ────────────────────────────────────────────────────────────────────

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from handrail.tools.fs._text import body_of, lines_of
+from handrail.output.masking import marked
+from handrail.tools.fs._effort import Effort
+from handrail.tools.fs._rows import Indents, is_inside
+from handrail.tools.fs._text import body_of, fold_endings, lines_of
+
+Hidden = Callable[[], Sequence[tuple[int, int]]]  # what of a text is hidden: sorted spans, apart from each other
 
 LEVELS = ("exact", "line_endings", "trailing_blanks", "typographic", "indent")
 
@@ -106,52 +113,98 @@ class Match:
 
 
 class Original:
-    """A text to search; each level's folding is made once."""
+    """A text to search; each level's folding is made once.
 
-    def __init__(self, text: str) -> None:
+    A place that begins or ends inside a hidden value is none: whoever can tell a part of it could tell the next.
+    """
+
+    def __init__(self, text: str, hidden: Hidden = lambda: (), effort: Effort | None = None) -> None:
         self.text = text
+        self.effort = effort or Effort()
+        self._hidden = hidden
         self._folded: dict[str, Folded] = {}
-        self._lines: list[str] | None = None
-        self._starts: list[int] | None = None
 
-    @property
+    @cached_property
+    def hidden(self) -> Sequence[tuple[int, int]]:
+        """What of the text is hidden."""
+        return self._hidden()
+
+    @cached_property
     def lines(self) -> list[str]:
         """The lines with their endings."""
-        if self._lines is None:
-            self._lines = lines_of(self.text)
-        return self._lines
+        return lines_of(self.text)
 
-    @property
+    @cached_property
     def starts(self) -> list[int]:
         """Where each line starts, and where the text ends."""
-        if self._starts is None:
-            self._starts = [0]
-            for line in self.lines:
-                self._starts.append(self._starts[-1] + len(line))
-        return self._starts
+        starts = [0]
+        for line in self.lines:
+            starts.append(starts[-1] + len(line))
+        return starts
+
+    @cached_property
+    def unified(self) -> str:
+        r"""The text with every line ending written as \n."""
+        return fold_endings(self.text)
+
+    @cached_property
+    def unified_hidden(self) -> Sequence[tuple[int, int]]:
+        """What of the unified text is hidden."""
+        if self.unified == self.text:
+            return self.hidden
+        spans, at, size = [], 0, 0
+        for span in self.hidden:
+            ends = []
+            for place in span:
+                size += len(fold_endings(self.text[at:place]))
+                at = place
+                ends.append(size)
+            spans.append((ends[0], ends[1]))
+        return spans
+
+    @cached_property
+    def shown(self) -> Original:
+        """The text as it may be shown, line for line: what is said of it tells nothing of what is hidden."""
+        if not self.hidden:
+            return self
+        return Original(marked(self.text, self.hidden), effort=self.effort)
 
     def line_at(self, position: int) -> int:
         """The number of the line that a character stands in."""
         return max(1, min(bisect_right(self.starts, position), len(self.lines)))
 
+    def is_apart(self, start: int, end: int) -> bool:
+        """Whether a stretch neither begins nor ends inside a hidden value."""
+        return not is_inside(self.hidden, start) and not is_inside(self.hidden, end)
+
     def find(self, quoted: str) -> list[Match]:
         """Give every place of the first level that finds any."""
-        found = [Match(at, at + len(quoted), "exact") for at in _places(self.text, quoted)]
-        found = [match for match in found if not self._splits_ending(match)]
+        found = [Match(at, at + len(quoted), "exact") for at in self._places(self.text, quoted)]
+        found = self._seen([match for match in found if not self._splits_ending(match)])
         for level in LEVELS[1:4]:
             if found:
                 return found
-            found = self._find_folded(quoted, level)
-        return found or self._find_indented(quoted)
+            found = self._seen(self._find_folded(quoted, level))
+        return found or self._seen(self._find_indented(quoted))
+
+    def _seen(self, found: list[Match]) -> list[Match]:
+        return [match for match in found if self.is_apart(match.start, match.end)] if found and self.hidden else found
+
+    def _places(self, text: str, sought: str) -> list[int]:
+        self.effort.look_through(text)
+        found = _places(text, sought)
+        self.effort.spend(8 * len(found))
+        return found
 
     def _splits_ending(self, match: Match) -> bool:
         return any(self.text[at - 1 : at + 1] == "\r\n" for at in (match.start, match.end) if at > 0)
 
     def _find_folded(self, quoted: str, level: str) -> list[Match]:
         here = self._folded.get(level) or self._folded.setdefault(level, Folded(self.text, level))
+        self.effort.look_through(quoted)
         wanted = Folded(quoted, level)
         found = []
-        for at in _places(here.text, wanted.text):
+        for at in self._places(here.text, wanted.text):
             end = at + len(wanted.text)
             # Blanks taken off the end of the quoted text are only there if the line ends there.
             if wanted.bare_end and here.text[end : end + 1] not in ("", "\n"):
@@ -161,51 +214,19 @@ class Original:
                 found.append(Match(*span, level))
         return found
 
+    @cached_property
+    def _indents(self) -> Indents:
+        return Indents([folded_line(body_of(line), "typographic") for line in self.lines])
+
     def _find_indented(self, quoted: str) -> list[Match]:
         wanted = [folded_line(body_of(line), "typographic") for line in lines_of(quoted)]
-        here = [folded_line(body_of(line), "typographic") for line in self.lines]
         whole = quoted.endswith(("\n", "\r"))
         found = []
-        for index, deeper, shallower in indented(here, wanted):
+        for index, deeper, shallower in self._indents.places(wanted, self.effort):
             last = index + len(wanted) - 1
             end = self.starts[last] + len(self.lines[last] if whole else body_of(self.lines[last]))
             found.append(Match(self.starts[index], end, "indent", deeper, shallower))
         return found
-
-
-def indented(lines: list[str], wanted: list[str]) -> list[tuple[int, str, str]]:
-    """Find lines that differ from the wanted ones by the same indent in every line: index, deeper by, shallower by."""
-    anchor = next((index for index, line in enumerate(wanted) if line.strip()), None)
-    if anchor is None:
-        return []
-    sought, found = wanted[anchor].strip(), []
-    for index, line in enumerate(lines):
-        start = index - anchor
-        if line.strip() != sought or start < 0 or start + len(wanted) > len(lines):
-            continue
-        deeper, shallower = _step(line, wanted[anchor])
-        if (deeper or shallower) and all(
-            _stands(there, asked, deeper, shallower) for there, asked in zip(lines[start:], wanted, strict=False)
-        ):
-            found.append((start, deeper, shallower))
-    return found
-
-
-def _step(there: str, asked: str) -> tuple[str, str]:
-    here, quoted = _indent(there), _indent(asked)
-    if here.endswith(quoted):
-        return here[: len(here) - len(quoted)], ""
-    return ("", quoted[: len(quoted) - len(here)]) if quoted.endswith(here) else ("", "")
-
-
-def _stands(there: str, asked: str, deeper: str, shallower: str) -> bool:
-    if not asked.strip():
-        return not there.strip()
-    return there == deeper + asked if deeper else shallower + there == asked
-
-
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _places(text: str, sought: str) -> list[int]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
 
 from handrail.errors import Code, Problem
 from handrail.output.redact import MARK
 from handrail.spelling import nearest
 from handrail.tools.fs._ladder import Original
 from handrail.tools.fs._text import body_of, lines_of
-
-Hide = Callable[[int, int], str]  # gives a stretch of the original with what must be hidden hidden
 
 _COMPARED = 20_000  # lines that are looked at where no line is the same
 _SPELT, _LETTERS = 500, 60  # lines that are compared letter by letter, and how many letters
@@ -21,8 +18,9 @@ _WORD = re.compile(r"\w+")
 _VISIBLE = str.maketrans({" ": "·", "\t": "→", "\r": "␍", "\u00a0": "⍽", "\u200b": "⁞", "\ufeff": "⁞"})
 
 
-def no_match(original: Original, quoted: str, field: str, shown: str, hide: Hide) -> Problem:
-    """Say that a quoted text is not there, and where it nearly is."""
+def no_match(original: Original, quoted: str, field: str, shown: str) -> Problem:
+    """Say that a quoted text is not there, and where it nearly is, by what may be shown of the text."""
+    original = original.shown
     wanted = [body_of(line) for line in lines_of(quoted)]
     there = [body_of(line) for line in original.lines]
     if MARK in quoted:
@@ -39,7 +37,9 @@ def no_match(original: Original, quoted: str, field: str, shown: str, hide: Hide
     at, column = _first_difference(there, wanted, start)
     expected = wanted[at] if at < len(wanted) else ""
     line = start + at
-    found = body_of(hide(original.starts[line], original.starts[line + 1])) if line < len(there) else ""
+    found = there[line] if line < len(there) else ""
+    if MARK in found and not hint:
+        hint = f" {MARK} stands for a hidden value; a part of one is never found: quote the text around it."
     offset, limit = max(1, start - 2), len(wanted) + 6
     return Problem(
         Code.NO_MATCH,

@@ -75,9 +75,10 @@ def check_path(path: str, line: int) -> str:
 
 def trimmed(lines: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Leave out empty lines at the end of a hunk that carry no sign: they are the writer's, not the file's."""
-    while lines and lines[-1] == ("", ""):
-        lines = lines[:-1]
-    return tuple((sign or " ", text) for sign, text in lines)
+    end = len(lines)
+    while end and lines[end - 1] == ("", ""):
+        end -= 1
+    return tuple((sign or " ", text) for sign, text in lines[:end])
 
 
 def _merged(patches: list[FilePatch]) -> list[FilePatch]:

@@ -25,7 +25,8 @@ def need_file(files: Workspace, place: Place, tool: str) -> None:
             f"{place.shown} is a folder; list_dir shows what is in it.",
             next_call={"tool": "list_dir", "args": {"path": place.shown}},
         )
-    raise Problem(Code.NOT_A_FILE, f"{place.shown} is not a regular file but a {place.kind.value}.")
+    what = "a link" if place.kind is PlaceKind.LINK else "a pipe, a socket or a device"
+    raise Problem(Code.NOT_A_FILE, f"{place.shown} is not a regular file but {what}.")
 
 
 def missing(files: Workspace, place: Place, tool: str) -> Problem:

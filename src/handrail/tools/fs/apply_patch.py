@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any
 
 from handrail.catalog import tool
 from handrail.errors import Code, Problem
 from handrail.ports import Limits, Places, Secrets, Workspace
-from handrail.tools.fs._aside import aside
+from handrail.tools.fs._aside import aside, cost
 from handrail.tools.fs._changes import FileChange, carry_out
 from handrail.tools.fs._diff import diff_texts
-from handrail.tools.fs._excerpt import CONTEXT
-from handrail.tools.fs._hunks import apply_hunks
+from handrail.tools.fs._effort import Effort
+from handrail.tools.fs._hunks import Patched, apply_hunks
 from handrail.tools.fs._patch import FilePatch, parse_patch
 from handrail.tools.fs._standing import need_file
 from handrail.tools.fs._text import decode, encode, fold_endings, is_binary, refuse_marks
@@ -71,6 +71,7 @@ class _Scene:
     places: Places
     secrets: Secrets
     limits: Limits
+    effort: Effort = field(default_factory=Effort)
 
 
 def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:
@@ -195,13 +196,17 @@ async def _update(scene: _Scene, item: FilePatch, place: Place) -> _Ready:
         assert target is not None
         change = FileChange("move", place, target, data, data, sha256, sha256)
         return _Ready(item, change, (), _renamed(place, target))
-    return await aside(len(data), partial(_patched, scene, item, place, target, data, sha256))
+    return await aside(_cost(data, item), partial(_patched, scene, item, place, target, data, sha256), scene.effort)
+
+
+def _cost(data: bytes, item: FilePatch) -> int:
+    return cost(len(data), len(item.hunks), sum(len(text) for hunk in item.hunks for _, text in hunk.lines))
 
 
 def _patched(scene: _Scene, item: FilePatch, place: Place, target: Place | None, data: bytes, sha256: str) -> _Ready:
     shown = place.shown
     decoded = decode(data, shown)
-    patched = apply_hunks(decoded.text, item.hunks, shown, partial(_hidden, decoded.text, scene.secrets))
+    patched = _applied(scene, item, decoded.text, shown)
     if patched.done and target is None:
         return _Ready(item)
     refuse_marks(decoded.text, patched.text, shown)
@@ -218,20 +223,22 @@ async def _moved_before(scene: _Scene, item: FilePatch, target: Place) -> bool:
         return False
     if not item.hunks:
         return True
-    text = decode((await _read(scene, target))[0], target.shown).text
+    data, _ = await _read(scene, target)
+    text = decode(data, target.shown).text
     try:
-        return apply_hunks(text, item.hunks, target.shown, partial(_hidden, text, scene.secrets)).done
+        work = partial(_applied, scene, item, text, target.shown)
+        return (await aside(_cost(data, item), work, scene.effort)).done
     except Problem:
         return False
+
+
+def _applied(scene: _Scene, item: FilePatch, text: str, shown: str) -> Patched:
+    return apply_hunks(text, item.hunks, shown, partial(scene.secrets.spans, text), scene.effort)
 
 
 async def _read(scene: _Scene, place: Place) -> tuple[bytes, str]:
     data = (await scene.files.read(place, scene.limits.max_read_bytes)).data
     return data, _sha256(data)
-
-
-def _hidden(text: str, secrets: Secrets, start: int, end: int) -> str:
-    return secrets.excerpt(text[max(0, start - CONTEXT) : start], text[start:end], text[end : end + CONTEXT])
 
 
 def _taken(place: Place, why: str) -> Problem:

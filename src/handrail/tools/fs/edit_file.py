@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 from handrail.catalog import Edits, tool
 from handrail.ports import Limits, Secrets, Workspace
-from handrail.tools.fs._aside import aside
+from handrail.tools.fs._aside import aside, cost
 from handrail.tools.fs._diff import diff_texts
 from handrail.tools.fs._edits import Edit, Edited, apply_edits
-from handrail.tools.fs._excerpt import CONTEXT
+from handrail.tools.fs._effort import Effort
 from handrail.tools.fs._standing import need_file, stale
 from handrail.tools.fs._text import Decoded, decode, encode, refuse_marks
 from handrail.words import Answer, Evidence, How, Place, PlaceKind, Touch, TouchKind
@@ -88,15 +88,23 @@ async def _plan(
         before = hashlib.sha256(old).hexdigest()
     if expected_sha256 is not None and expected_sha256 != before:
         raise stale(path, expected_sha256, before)
-    return await aside(len(old), partial(_worked_out, old, before, edits, path.shown, secrets, limits))
+    effort = Effort()
+    work = partial(_worked_out, old, before, edits, path.shown, secrets, limits, effort)
+    return await aside(_cost(len(old), edits), work, effort)
 
 
-def _worked_out(old: bytes, before: str, edits: list[Edit], shown: str, secrets: Secrets, limits: Limits) -> _Plan:
+def _cost(size: int, edits: list[Edit]) -> int:
+    """What making edits may take: the text for each of them, and what each may put into it."""
+    quoted = sum(len(edit.old) + edit.old.count("\n") * edit.new.count("\n") for edit in edits)
+    given = sum(len(edit.new) * (size // (len(edit.old) or 1) if edit.match == "all" else 1) for edit in edits)
+    return cost(size, len(edits), quoted + given)
+
+
+def _worked_out(
+    old: bytes, before: str, edits: list[Edit], shown: str, secrets: Secrets, limits: Limits, effort: Effort
+) -> _Plan:
     decoded = decode(old, shown)
     text = decoded.text
-
-    def hide(start: int, end: int) -> str:
-        return secrets.excerpt(text[max(0, start - CONTEXT) : start], text[start:end], text[end : end + CONTEXT])
 
     def again(others: list[Edit]) -> dict[str, Any] | None:
         known = [{name: value for name, value in asdict(edit).items() if value is not None} for edit in others]
@@ -104,7 +112,10 @@ def _worked_out(old: bytes, before: str, edits: list[Edit], shown: str, secrets:
             return None
         return {"tool": "edit_file", "args": {"path": shown, "edits": known}}
 
-    edited = _filled(edits[0]) if not text and _fills(edits) else apply_edits(text, edits, shown, hide, again)
+    if not text and _fills(edits):
+        edited = _filled(edits[0])
+    else:
+        edited = apply_edits(text, edits, shown, partial(secrets.spans, text), again, effort)
     refuse_marks(text, edited.text, shown)
     return _planned(decoded, edited, before, shown, secrets, limits)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -13,8 +15,9 @@ from pydantic import Field
 from handrail import strict_json, urls
 from handrail.catalog import tool
 from handrail.errors import Code, Problem
+from handrail.hiding import hidden, text_of
 from handrail.ports import HttpResponse, Limits, Net, Secrets, Spill
-from handrail.selecting import ExpressionError, hidden, search
+from handrail.selecting import QUICK_WORK, ExpressionError, Work, WorkError, search
 from handrail.tools.http import _request as ask
 from handrail.tools.http._pages import (
     Cursor,
@@ -28,6 +31,8 @@ from handrail.tools.http._pages import (
     wrapped,
 )
 from handrail.words import Answer, Ref, Truncation
+
+Picked = tuple[Any, Whole | None]
 
 _QUICK = 256 * 1024
 _MOST = 2 * 1024 * 1024  # bytes of `data` as JSON
@@ -76,8 +81,10 @@ async def http_json(
         given["Accept"] = "application/json"
     response, digest = await net.arrived(ask.request(url, method, given, body, timeout_ms, max_bytes))
     ask.need_answer(response, secrets)
-    work = partial(_picked, response, select, secrets, limits)
-    value, long = await asyncio.to_thread(work) if len(response.body) > _QUICK else work()
+    try:
+        value, long = await _soon(partial(_picked, response, select, secrets, limits), len(response.body) <= _QUICK)
+    except ExpressionError as error:
+        raise Problem(Code.INVALID_ARGS, f"The expression {error}.", position=error.position) from None
     response = replace(response, sha256=await digest())
     known = response.sha256 if long is None else sha256(long.body).hexdigest()
     need_same(where, known, "http_json", url)
@@ -88,6 +95,18 @@ async def http_json(
     if where is not None:
         return pages.page(None, long, where)
     return pages.page(value, long, Cursor(known[:16], 0), _kept(value, long, net, spill))
+
+
+async def _soon(picking: Callable[[Work], Picked], small: bool) -> Picked:
+    """Do here what is small and soon done, all else in a thread that ends when nobody waits for it."""
+    if small:
+        with suppress(WorkError):
+            return picking(Work(QUICK_WORK))
+    work = Work()
+    try:
+        return await asyncio.to_thread(picking, work)
+    finally:
+        work.stop()
 
 
 def _said(response: HttpResponse) -> str:
@@ -113,17 +132,16 @@ def _kept(value: Any, text: Whole, net: Net, spill: Spill) -> tuple[Ref, ...]:
     )
 
 
-def _picked(response: HttpResponse, select: str | None, secrets: Secrets, limits: Limits) -> tuple[Any, Whole | None]:
-    """What was asked for; where one answer cannot show it, with its secrets hidden, and as the text that is shown."""
+def _picked(response: HttpResponse, select: str | None, secrets: Secrets, limits: Limits, work: Work) -> Picked:
+    """What was asked for, with its secrets hidden; where one answer cannot show it, also as the text that is shown."""
     try:
-        value = strict_json.loads(response.body.removeprefix(b"\xef\xbb\xbf"))
+        body = text_of(response.body.removeprefix(b"\xef\xbb\xbf"))
+        value = strict_json.loads(body)
     except (ValueError, UnicodeDecodeError) as error:
         raise ask.failed(response, secrets, f"the body is not JSON ({error})") from None
+    value = hidden(value, secrets, body)
     if select is not None:
-        try:
-            value = search(select, hidden(value, secrets))
-        except ExpressionError as error:
-            raise Problem(Code.INVALID_ARGS, f"The expression {error}.", position=error.position) from None
+        value = search(select, value, work)
     try:
         text = _json({"json": value, "status": response.status, "url": response.url})
     except TypeError as error:
@@ -132,7 +150,6 @@ def _picked(response: HttpResponse, select: str | None, secrets: Secrets, limits
         ) from None
     if _fits(text, limits):
         return value, None
-    value = value if select is not None else hidden(value, secrets)
     return value, read_again(secrets.text(_json(value).decode()).encode())
 
 

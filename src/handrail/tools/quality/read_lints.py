@@ -88,8 +88,12 @@ async def read_lints(
         async with slots:
             return await _Looking(linters, files, limits, new_only).at(place)
 
-    looks = await asyncio.gather(*(look(place) for place in found))
-    return _answer(looks, notes, new_only)
+    try:
+        async with asyncio.TaskGroup() as group:  # no linter runs on when the call has failed
+            looks = [group.create_task(look(place)) for place in found]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return _answer([task.result() for task in looks], notes, new_only)
 
 
 async def _files(

@@ -79,8 +79,9 @@ async def undo_changes(
     files: Workspace, archive: Archive, places: Places, run: str, steps: list[Restore]
 ) -> Answer[Undone]:
     """Put back what calls of a run changed, last first; refuses where something has changed since."""
-    await _check_all(files, places, steps)
-    for step in steps:
+    done = await _done(files, places, steps)
+    left = steps[done:]
+    for step in left:
         place = places[step.path]
         if step.op == "move" and step.source is not None:
             await files.move(place, places[step.source], overwrite=False)
@@ -89,34 +90,81 @@ async def undo_changes(
         image = await archive.load(run, step.before) if kept and step.before is not None else None
         change = Change(step.path, step.op, step.before, step.after, step.mode, step.source, step.link)
         await files.restore(place, change, image)
-    undone = Undone([step.path for step in steps], list(dict.fromkeys(step.call for step in steps)))
-    summary = f"Took back {_counted(len(steps), 'change')} of {_counted(len(undone.calls), 'call')}"
-    return Answer(undone, summary, "\n".join([summary, *(f"{_BACK[step.op]} {step.path}" for step in steps)]))
+    undone = Undone([step.path for step in left], list(dict.fromkeys(step.call for step in steps)))
+    summary = f"Took back {_counted(len(left), 'change')} of {_counted(len(undone.calls), 'call')}"
+    if done:
+        summary += f"; {_counted(done, 'more change')} stood as before already"
+    return Answer(undone, summary, "\n".join([summary, *(f"{_BACK[step.op]} {step.path}" for step in left)]))
 
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-async def _check_all(files: Workspace, places: Places, steps: Sequence[Restore]) -> None:
-    """Refuse before anything is touched when the newest state of a path is not what the last call left."""
-    looked: set[str] = set()
+_ANY, _PRESENT = "any", "present"  # states beside a hash, a kind, and None for nothing
+
+
+def _ends(step: Restore) -> list[tuple[str, str | None, str | None]]:
+    """The paths that a step back changes: what stands there before it, and what after it."""
+    if step.op in ("mkdir", "rmdir"):
+        return [(step.path, _ANY, _ANY)]
+    if step.op == "move" and step.source is not None:
+        moved = step.after or _PRESENT
+        return [(step.path, moved, None), (step.source, None, moved)]
+    link = PlaceKind.LINK.value if step.link is not None else None
+    return [(step.path, None if step.op == "delete" else step.after, link or step.before)]
+
+
+async def _done(files: Workspace, places: Places, steps: Sequence[Restore]) -> int:
+    """How many steps an undo that broke off has done: the files stand as they do after these, and before the others.
+
+    Refuses before anything is touched where they stand otherwise.
+    """
+    chains = _chains(steps)
+    actual = {path: await _state(files, places[path], chain) for path, chain in chains.items()}
+    at = dict.fromkeys(chains, 0)
+    wrong = {path: None for path, chain in chains.items() if not _stands(actual[path], chain[0])}
+    strange = [path for path in wrong if not any(_stands(actual[path], state) for state in chains[path])]
+    blamed = next(iter(strange or wrong), "")
+    for done, step in enumerate(steps):
+        if not wrong:
+            return done
+        for path, _, _ in _ends(step):
+            at[path] += 1
+            if _stands(actual[path], chains[path][at[path]]):
+                wrong.pop(path, None)
+            else:
+                wrong[path] = None
+    if not wrong:
+        return len(steps)
+    call = next(step.call for step in steps if blamed in (step.path, step.source))
+    raise Problem(
+        Code.STALE_FILE,
+        f"{blamed} has changed since call {call}; nothing was taken back.",
+        path=blamed,
+        expected_sha256=chains[blamed][0],
+        actual_sha256=actual[blamed],
+        call=call,
+    )
+
+
+def _chains(steps: Sequence[Restore]) -> dict[str, list[str | None]]:
+    """How each path stands after none, one, two … of the steps that change it."""
+    chains: dict[str, list[str | None]] = {}
     for step in steps:
-        first = step.path not in looked
-        looked |= {step.path, step.source or step.path}
-        expected = None if step.op == "delete" else step.after
-        if not first or step.op in ("mkdir", "rmdir") or (step.op == "move" and expected is None):
-            continue
-        actual = await _hash(files, places[step.path])
-        if actual != expected:
-            raise Problem(
-                Code.STALE_FILE,
-                f"{step.path} has changed since call {step.call}; nothing was taken back.",
-                path=step.path,
-                expected_sha256=expected,
-                actual_sha256=actual,
-                call=step.call,
-            )
+        for path, now, then in _ends(step):
+            chain = chains.setdefault(path, [now])
+            chain[-1] = now
+            chain.append(then)
+    return chains
+
+
+def _stands(actual: str | None, wanted: str | None) -> bool:
+    return wanted == _ANY or actual == wanted or (wanted == _PRESENT and actual is not None)
+
+
+async def _state(files: Workspace, place: Place, chain: Sequence[str | None]) -> str | None:
+    return None if set(chain) == {_ANY} else await _hash(files, place)
 
 
 async def _hash(files: Workspace, place: Place) -> str | None:

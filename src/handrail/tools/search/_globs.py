@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from handrail.errors import Code, Problem
+from handrail.globs import Piece, regex_of
 
 MAX_ALTERNATIVES = 256
 
@@ -58,26 +60,30 @@ def _expanded(glob: str, whole: str) -> list[str]:
 
 
 _PIECE = re.compile(
-    r"(?P<folders>(?:(?<=/)|^)\*\*/)|(?P<below>/\*\*$)|(?P<all>\*\*)|(?P<some>\*)|(?P<one>\?)"
+    r"(?P<deep>(?:(?<=/)|^)\*\*/)|(?P<below>/\*\*$)|(?P<cross>\*\*)|(?P<star>\*)|(?P<one>\?)"
     r"|(?P<set>\[[!^]?\]?[^\]]*\])|(?P<open>\[)|\\(?P<escaped>.)|(?P<plain>.)",
     re.DOTALL,
 )
 
 
 def _translated(glob: str, whole: str) -> str:
-    return "".join(_piece(match, whole) for match in _PIECE.finditer(glob))
+    return regex_of(piece for match in _PIECE.finditer(glob) for piece in _pieces(match, whole))
 
 
-def _piece(match: re.Match[str], whole: str) -> str:
-    fixed = {"folders": "(?:[^/]*/)*", "below": "/.+", "all": ".*", "some": "[^/]*", "one": "[^/]"}
+def _pieces(match: re.Match[str], whole: str) -> Iterator[Piece]:
     kind = match.lastgroup or ""
-    if kind in fixed:
-        return fixed[kind]
-    if kind == "set":
-        return _character_set(match[0], whole)
-    if kind == "open":
+    if kind in ("deep", "cross", "star"):
+        yield kind, ""
+    elif kind == "below":
+        yield from (("fixed", "/."), ("cross", ""))
+    elif kind == "one":
+        yield "fixed", "[^/]"
+    elif kind == "set":
+        yield "fixed", _character_set(match[0], whole)
+    elif kind == "open":
         raise _unreadable(whole, "`[` is not closed; write `\\[` for the sign itself", whole.find("["))
-    return re.escape(match[kind])
+    else:
+        yield "fixed", re.escape(match[kind])
 
 
 def _character_set(text: str, whole: str) -> str:

@@ -89,6 +89,16 @@ class Rendering:
         if self._steps < 0:
             raise StepsError(f"rendering takes more than {self._max_steps} steps: partials or lists call for too many")
 
+    def _indented(self, source: str, indent: str, *, skip_first: bool = False) -> str:
+        """Indent, unless that alone would make too much of it: blanks before every line multiply."""
+        if indent:
+            size = len(source) + (source.count("\n") + 1) * len(indent)
+            if size // 100 > self._steps:
+                self._spend(size // 100)
+            if size > MAX_OUTPUT_BYTES:
+                raise TemplateError(f"a partial or block with its indentation is over {MAX_OUTPUT_BYTES} bytes")
+        return indented(source, indent, skip_first=skip_first)
+
     def _parsed(self, source: str, delimiters: Delimiters, name: str) -> tuple[Node, ...]:
         self._spend(1 + len(source) // 100)
         try:
@@ -154,7 +164,7 @@ class Rendering:
             name = named if isinstance(named, str) else ""
         source = self._partials.get(name)
         if source is not None:
-            nodes = self._parsed(indented(source, node.indent), DEFAULT, name)
+            nodes = self._parsed(self._indented(source, node.indent), DEFAULT, name)
             # The outermost template's arguments win.
             self._spend(len(node.arguments) and (len(node.arguments) + len(blocks)) // 10)
             self._nodes(nodes, stack, {**node.arguments, **blocks} if node.arguments else blocks, depth + 1)
@@ -164,7 +174,7 @@ class Rendering:
         if argument is None:
             self._nodes(node.nodes, stack, blocks, depth + 1)
             return
-        source = indented(argument.raw, node.indent, skip_first=node.inline)
+        source = self._indented(argument.raw, node.indent, skip_first=node.inline)
         # In its own text the block's name means the default again.
         self._spend(len(blocks) // 10)
         rest = {name: other for name, other in blocks.items() if name != node.name}

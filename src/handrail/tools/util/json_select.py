@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,8 +12,9 @@ from pydantic import Field
 from handrail import strict_json
 from handrail.catalog import Reads, tool
 from handrail.errors import Code, Problem
+from handrail.hiding import hidden, text_of
 from handrail.ports import Limits, Secrets, Workspace
-from handrail.selecting import ExpressionError, hidden, search, size_of
+from handrail.selecting import QUICK_WORK, ExpressionError, Work, WorkError, search, size_of
 from handrail.words import Answer, Evidence, Place
 
 MAX_RESULT_BYTES = 1024 * 1024
@@ -41,28 +43,39 @@ async def json_select(
     text: Any = json
     if path is not None:
         text = (await files.read(path, limits.max_read_bytes)).data
-    size = len(text) if isinstance(text, (str, bytes)) else size_of(text, _QUICK_BYTES)
-    big = size > _QUICK_BYTES  # an expression may go through it many times over
-    work = (text, expression, path, secrets)
-    value = await asyncio.to_thread(_select, *work) if big else _select(*work)
+    try:
+        value = await _selected(text, expression, path, secrets)
+    except ExpressionError as error:
+        raise Problem(Code.INVALID_ARGS, f"The expression {error}.", position=error.position) from None
     return Answer(Selected(value), evidence=() if path is None else (Evidence("file", path.shown, "JSON read"),))
 
 
-def _select(given: Any, expression: str, path: Place | None, secrets: Secrets) -> Any:
-    value = _parsed(given, path) if isinstance(given, (str, bytes)) else given
+async def _selected(given: Any, *how: Any) -> Any:
+    """Evaluate here what is small and soon done, all else in a thread that ends when nobody waits for it."""
+    size = len(given) if isinstance(given, (str, bytes)) else size_of(given, _QUICK_BYTES)
+    if size <= _QUICK_BYTES:
+        with suppress(WorkError):
+            return _select(Work(QUICK_WORK), given, *how)
+    work = Work()
     try:
-        # What the caller wrote it knows; what a file holds it may learn only as read_file would show it.
-        found = search(expression, value if path is None else hidden(value, secrets))
-        if size_of(found, MAX_RESULT_BYTES) > MAX_RESULT_BYTES:
-            raise ExpressionError(f"gives more than {MAX_RESULT_BYTES} bytes; select less")
-    except ExpressionError as error:
-        raise Problem(Code.INVALID_ARGS, f"The expression {error}.", position=error.position) from None
+        return await asyncio.to_thread(_select, work, given, *how)
+    finally:
+        work.stop()
+
+
+def _select(work: Work, given: Any, expression: str, path: Place | None, secrets: Secrets) -> Any:
+    value, text = _parsed(given, path) if isinstance(given, (str, bytes)) else (given, "")
+    # What the caller wrote it knows; what a file holds it may learn only as read_file would show it.
+    found = search(expression, value if path is None else hidden(value, secrets, text), work)
+    if size_of(found, MAX_RESULT_BYTES) > MAX_RESULT_BYTES:
+        raise ExpressionError(f"gives more than {MAX_RESULT_BYTES} bytes; select less")
     return found
 
 
-def _parsed(text: str | bytes, path: Place | None) -> Any:
+def _parsed(given: str | bytes, path: Place | None) -> tuple[Any, str]:
     try:
-        return strict_json.loads(text)
+        text = text_of(given) if isinstance(given, bytes) else given
+        return strict_json.loads(text), text
     except ValueError as error:
         what = "`json` is text and" if path is None else path.shown
         raise Problem(Code.INVALID_ARGS, f"{what} is not JSON: {error}") from None
