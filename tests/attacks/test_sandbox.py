@@ -80,9 +80,10 @@ def outcome(backend: str, user: str) -> tuple[dict[str, bool], dict[str, str]]:
     return told["found"], told["said"]
 
 
+# Side by side those that one run of all probes answers: tests in several processes then make each run once.
+@pytest.mark.parametrize("probe", PROBES)
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("probe", PROBES)
 def test_an_attempt_gets_nowhere_unless_it_is_a_declared_gap(probe: str, backend: str, user: str) -> None:
     """Tier A holds all of them; the others hold all but what they declare."""
     found, said = outcome(backend, user)
@@ -113,8 +114,8 @@ def test_what_succeeds_in_tier_a_is_what_readers_are_told(user: str) -> None:
     assert sorted(name for name in found if found[name]) == sorted(listed), said
 
 
-@pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("probe", PROBES)
+@pytest.mark.parametrize("user", USERS)
 def test_an_attempt_succeeds_where_nothing_confines(probe: str, user: str) -> None:
     """Negative control: the same code, the same judges, no sandbox; the few that cannot come to the kernel's answer."""
     found, said = outcome("none", user)

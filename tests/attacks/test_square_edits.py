@@ -20,7 +20,7 @@ from handrail.tools.fs._aside import LARGE, aside
 from handrail.tools.fs._edits import Edit, apply_edits
 from handrail.tools.fs._effort import Effort
 from handrail.tools.fs._hunks import apply_hunks
-from handrail.tools.fs._patch import Hunk, parse_patch
+from handrail.tools.fs._patch import Hunk, parse_patch, trimmed
 from handrail.tools.fs._rows import Indents, Rows
 from handrail.tools.fs.apply_patch import apply_patch
 from handrail.tools.fs.edit_file import edit_file
@@ -94,6 +94,24 @@ def test_twice_as_much_takes_twice_the_steps(name: str) -> None:
     steps_of(lambda: WORK[name](10))
     once, twice = (steps_of(lambda size=size: WORK[name](size)) for size in (150, 300))  # type: ignore[misc]
     assert twice < 2.6 * once
+
+
+class Kept(list[tuple[str, str]]):
+    """Lines that count how often they are copied."""
+
+    copies = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        Kept.copies += isinstance(at, slice)
+        return Kept(found) if isinstance(at, slice) else found
+
+
+def test_empty_lines_at_the_end_of_a_hunk_are_not_taken_off_one_by_one() -> None:
+    """All of them at once, in one copy."""
+    Kept.copies = 0
+    assert trimmed(Kept([("-", "a"), *[("", "")] * 1000])) == (("-", "a"),)
+    assert Kept.copies == 1
 
 
 class Line:
