@@ -148,7 +148,8 @@ class Lines:
         elif self._in_file >= self._room:
             if self._source is not None and line > self._skip_to:
                 self.beyond = self._source.hit(self._path, line, int(offset), column, text, self._query.max_chars)
-            return False
+            # One that hides something does not tell that more follow.
+            return self._columns is False and self.beyond is not None and self._hides(self.beyond)
         elif self._take(line, int(offset), column, text):
             self._in_file += 1
         return True
