@@ -183,11 +183,14 @@ def test_a_closed_input_shows_the_tour_by_itself(cli: Cli, temporary: Path) -> N
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_output_that_finds_no_room_is_not_blamed_on_the_records(cli: Cli, unbuffered: str) -> None:
+@pytest.mark.parametrize("words", [("tools", "list"), ("version",), ("--version",)])
+def test_output_that_finds_no_room_is_not_blamed_on_the_records(
+    cli: Cli, words: tuple[str, ...], unbuffered: str
+) -> None:
     """Stdout is named, and the command failed."""
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
-            [sys.executable, "-c", MAIN, "tools", "list"],
+            [sys.executable, "-c", MAIN, *words],
             cwd=cli.work,
             env={**cli.env, "PYTHONUNBUFFERED": unbuffered},
             stdout=full,

@@ -12,8 +12,7 @@ def main() -> None:
     if sys.argv[1:] in (["--version"], ["version"]):
         from handrail import __version__
 
-        sys.stdout.write(f"handrail {__version__}\n")
-        return
+        os._exit(_say(f"handrail {__version__}\n"))
     try:
         code = _run()
     except KeyboardInterrupt:
@@ -21,6 +20,20 @@ def main() -> None:
     _flush()
     # All is written and closed by now; taking the interpreter apart would take a good part of a short call's time.
     os._exit(code)
+
+
+def _say(text: str) -> int:
+    """Write a text out; gives the exit code. A reader that is gone needs nothing more."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return 0
+    except OSError as error:
+        sys.stderr.write(f"handrail: stdout: {error.strerror}\n")
+        sys.stderr.flush()
+        return 1
+    return 0
 
 
 def _have_streams() -> None:
