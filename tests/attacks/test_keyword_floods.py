@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
-from collections.abc import Callable, Sequence
-from types import FrameType
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from handrail.output.engines import Runs, compile_database, has_hyperscan
 from handrail.output.patterns import KINDS
 from handrail.output.redact import Redactor
+from steps import steps_of
 
 UNITS = ["a", "A", "aA", "sk", "q~", "-us", ":aa", "+aba", "pwd", "A" * 20 + " ", "password=", "aws"]
 REDACTORS = [Redactor(engine="plain"), Redactor(database=compile_database())]
@@ -21,22 +21,6 @@ BOTH = pytest.mark.parametrize(
     [REDACTORS[0], pytest.param(REDACTORS[1], marks=pytest.mark.skipif(not has_hyperscan(), reason="no hyperscan"))],
     ids=["plain", "fast"],
 )
-
-
-def steps_of(work: Callable[[], object]) -> int:
-    """How many calls a piece of work makes, of Python functions and of others."""
-    steps = 0
-
-    def note(_frame: FrameType, event: str, _what: Any) -> None:
-        nonlocal steps
-        steps += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return steps
 
 
 @BOTH

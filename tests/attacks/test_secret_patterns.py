@@ -9,7 +9,6 @@ import os
 import random
 import re
 import string
-import sys
 import sysconfig
 from base64 import b64encode
 from collections.abc import Callable
@@ -21,6 +20,7 @@ import re2
 
 from handrail.output.patterns import LEAD
 from handrail.output.redact import KINDS, MARK, Redactor, SecretKind, compile_database
+from steps import steps_of
 
 SCALE = int(os.environ.get("HANDRAIL_TEST_SCALE", "1"))
 DATABASE = compile_database()
@@ -419,18 +419,5 @@ def test_no_text_takes_long(word: str) -> None:
 
 
 def _steps(redactor: Redactor, text: str) -> int:
-    """How many calls it takes to look through a text, those of libraries among them."""
     redactor.spans(text)  # what is compiled once is not counted
-    steps = 0
-
-    def count(_frame: object, event: str, _value: object) -> None:
-        nonlocal steps
-        steps += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        redactor.spans(text)
-    finally:
-        sys.setprofile(before)
-    return steps
+    return steps_of(lambda: redactor.spans(text))

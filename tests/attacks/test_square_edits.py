@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -24,25 +22,8 @@ from handrail.tools.fs._patch import Hunk, parse_patch, trimmed
 from handrail.tools.fs._rows import Indents, Rows
 from handrail.tools.fs.apply_patch import apply_patch
 from handrail.tools.fs.edit_file import edit_file
+from steps import steps_of
 from tools._fakes import desk_at
-
-
-def steps_of(work: Callable[[], object]) -> int:
-    """How many calls a piece of work makes, of Python functions and of others; its Problem ends it."""
-    steps = 0
-
-    def note(_frame: FrameType, event: str, _what: Any) -> None:
-        nonlocal steps
-        steps += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        work()
-    except Problem:
-        pass
-    finally:
-        sys.setprofile(None)
-    return steps
 
 
 def edit_all(text: str, *edits: Edit) -> object:
