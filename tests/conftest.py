@@ -18,6 +18,7 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 # Whoever starts tests in the background has interrupts ignored; the programs that tests start must hear them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` ignores it, and what tests start would, too
 
 
 @pytest.fixture(autouse=True)

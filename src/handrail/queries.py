@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -55,8 +54,6 @@ class TextQuery:
     after: tuple[str, int] | None = None  # path and line after which to go on
     max_chars: int = 500  # of one line
     timeout_seconds: float = 20.0
-    blot: Callable[[bytes], bytes | None] | None = None  # blots out what is hidden in a text; None where nothing is
-    asks_beside: bool = False  # lines with anything blotted out are no matches
 
 
 class Hit(NamedTuple):
@@ -82,4 +79,3 @@ class TextFound:
     unreadable: int = 0
     left_out: bool = False  # large files were not searched, because one holds a line too long
     changed: int = 0  # lines that were not there any more when they were read again
-    beyond: Hit | None = None  # the line that tells that more follow

@@ -227,6 +227,11 @@ class Runtime:
             confinement = {"error": problem.message}
         return Explanation(step.tool, step.args or {}, step.touches, step.verdict, world, confinement)
 
+    async def digest(self, name: str, args: Mapping[str, Json] | None = None, **how: Any) -> str:
+        """What an approval of a call would be bound to now; Problem for what is no call at all."""
+        step, _ = self._asked(name, args, **how)
+        return await self.kernel.digest(step)
+
     async def preview(self, name: str, args: Mapping[str, Json] | None = None, **how: Any) -> str:
         """What a person would be shown of a call's changes; Problem for one that fails before anyone is asked."""
         step, _ = self._asked(name, args, **how)

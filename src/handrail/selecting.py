@@ -10,6 +10,7 @@ MAX_TEXT_BYTES = 1024 * 1024
 MAX_RESULT_BYTES = 16 * 1024 * 1024  # unless the input was larger
 MAX_WORK = 16 * 1024 * 1024
 QUICK_WORK = 64 * 1024  # what may hold up the event loop: some milliseconds
+_LOOKS = 32
 _STEP = 16  # for evaluating one part of an expression once
 _REFERENCE = 8
 
@@ -40,6 +41,11 @@ class Work:
     def __init__(self, left: int = MAX_WORK) -> None:
         self.left, self._stopped = left, False
 
+    @classmethod
+    def on(cls, size: int) -> Work:
+        """What may be done with an input of so many bytes: some looks at each of them, however large it is."""
+        return cls(max(MAX_WORK, _LOOKS * size))
+
     def spend(self, amount: int) -> None:
         """Take from it before something is done; WorkError where not enough is left."""
         self.left -= amount
@@ -56,8 +62,9 @@ def search(expression: str, value: Any, work: Work | None = None) -> Any:
     import jmespath
     from jmespath.exceptions import JMESPathError
 
+    work = work or Work.on(size_of(value, 1 << 62))
     try:
-        found = _interpreter()(work or Work()).visit(jmespath.compile(expression).parsed, value)
+        found = _interpreter()(work).visit(jmespath.compile(expression).parsed, value)
     except JMESPathError as error:
         raise _told(error, expression) from None
     except RecursionError:
@@ -70,10 +77,9 @@ def search(expression: str, value: Any, work: Work | None = None) -> Any:
         OverflowError,
     ) as error:  # what the evaluator does not foresee: [::0], max_by of a mix
         raise ExpressionError(f"cannot be evaluated: {error}") from None
-    if size_of(found, MAX_RESULT_BYTES) > MAX_RESULT_BYTES:
-        given = size_of(value, 1 << 62)
-        if size_of(found, given) > given:
-            raise ExpressionError(f"gives more than {MAX_RESULT_BYTES} bytes; select less")
+    work.spend(size := written_size(found, min(work.left, MAX_WORK)))
+    if size > MAX_RESULT_BYTES and written_size(found, given := written_size(value, 1 << 62)) > given:
+        raise ExpressionError(f"gives more than {MAX_RESULT_BYTES} bytes; select less")
     return found
 
 
@@ -90,6 +96,21 @@ def size_of(value: Any, enough: int) -> int:
             todo += item
         else:
             size += len(item) + 2 if isinstance(item, str) else 4
+    return size
+
+
+def written_size(value: Any, enough: int) -> int:
+    """How long a value is as JSON with two blanks a level before each line; counting stops soon after `enough`."""
+    size, todo = 0, [(value, 1)]
+    while todo and size <= enough:
+        item, depth = todo.pop()
+        if isinstance(item, (dict, list)):
+            size += 4 + 2 * depth * (len(item) + 1)
+            if isinstance(item, dict):
+                size += sum(len(key) + 4 if isinstance(key, str) else 8 for key in item)
+            todo += [(inner, depth + 1) for inner in (item.values() if isinstance(item, dict) else item)]
+        else:
+            size += len(item) + 4 if isinstance(item, str) else 6
     return size
 
 
@@ -170,7 +191,9 @@ def _functions() -> Callable[[Work], Any]:
 
         @functions.signature({"types": ["string"]}, {"types": ["array-string"]})  # type: ignore[untyped-decorator]
         def _func_join(self, separator: str, array: list[str]) -> str:
-            _need_room(sum(map(len, array)) + len(separator) * len(array))
+            size = sum(map(len, array)) + len(separator) * len(array)
+            _need_room(size)
+            self._work.spend(size)
             return separator.join(array)
 
         def _create_key_func(self, expref: Any, allowed_types: Any, function_name: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from handrail.runtime import Runtime
 
 _FIELDS = ("before", "after", "mode", "source", "link")
+_ABOUT_CALLS = ("tool.started", "tool.completed", "tool.failed")
 _SHOWN = 5  # calls that a refusal names
 
 
@@ -86,7 +86,7 @@ async def undo(runtime: Runtime, call_id: str | None, run: str | None) -> Outcom
         raise Misuse(f"there is no run {run_id} in {folder.parent}")
     parts.journal.flush()
     steps = _plan_of(folder.name, call_id, recorded(folder))
-    args = {"run": run_id, "steps": [dict(step) for step in steps.steps]}
+    args = {"run": run_id, "steps": [dict(step) for step in steps.steps], "broke_off": broke_off(_told_of(folder))}
     from handrail.tools.runs.undo_changes import from_record
 
     token = from_record.set(True)
@@ -101,18 +101,37 @@ async def undo(runtime: Runtime, call_id: str | None, run: str | None) -> Outcom
 
 def recorded(folder: Path) -> list[Ended]:
     """The calls of a run as its journal tells them, and what other runs took back of them while it was busy."""
-    from handrail.store.reader import events
-
-    return ended(chain(events(folder), _undone_elsewhere(folder)))
+    return ended(_told_of(folder))
 
 
-def _undone_elsewhere(folder: Path) -> Iterator[Mapping[str, Any]]:
+def broke_off(events: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether an undo was begun, changed something or was killed, and none has come to its end since. Pure."""
+    begun, broken = set[str](), False
+    for event in events:
+        kind, call = event["kind"], str(event.get("call_id"))
+        if kind == "undo.applied":
+            begun.clear()
+            broken = False
+        elif event.get("tool") == "undo_changes":
+            begun.add(call) if kind == "tool.started" else begun.discard(call)
+            broken = broken or (kind == "tool.failed" and event.get("effect") == "done")
+    return broken or bool(begun)
+
+
+def _told_of(folder: Path) -> Iterator[Mapping[str, Any]]:
+    """A run's events, and those of other runs that took back from it while it was busy."""
     from handrail.store.folders import list_runs
     from handrail.store.reader import events
 
+    yield from events(folder)
     for other in list_runs(folder.parent):
         if other.description.get("parent_run") == folder.name:
-            yield from (event for event in events(other.path) if event["kind"] == "undo.applied")
+            undos = (event for event in events(other.path) if event.get("tool") == "undo_changes" or _applied(event))
+            yield from (event for event in undos if _applied(event) or event["kind"] in _ABOUT_CALLS)
+
+
+def _applied(event: Mapping[str, Any]) -> bool:
+    return bool(event["kind"] == "undo.applied")
 
 
 def _plan_of(run: str, call_id: str | None, calls: list[Ended]) -> Plan:

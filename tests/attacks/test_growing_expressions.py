@@ -93,6 +93,10 @@ async def test_the_event_loop_does_little_of_it(
         def __init__(self, left: int = LITTLE) -> None:
             super().__init__(left)
 
+        @classmethod
+        def on(cls, size: int) -> Work:
+            return cls()
+
         def spend(self, amount: int) -> None:
             super().spend(amount)
             done.append(amount if threading.get_ident() == here else 0)
@@ -193,3 +197,16 @@ def test_a_result_may_be_as_large_as_the_input_but_not_grow_beyond_it() -> None:
     assert search("@", large) is large
     with pytest.raises(ExpressionError, match="gives more than"):
         search("[@, @]", large)
+
+
+@pytest.mark.parametrize("expression", ["[?@ > `5`] | length(@)", "[*] | length(@)", "sort(@)[0]"])
+def test_what_looks_at_a_large_input_some_times_is_answered(expression: str) -> None:
+    """The bound is on growing, not on the input."""
+    assert search(expression, list(range(600_000)), Work.on(5_000_000)) in (599_994, 600_000, 0)
+
+
+def test_a_result_that_is_deep_counts_as_it_is_written() -> None:
+    """Blanks before each line multiply: a small value a hundred levels down is a large text."""
+    deep = "|".join(["[@, @]"] * 12 + ["[@]"] * 200)
+    with pytest.raises(ExpressionError):
+        search(deep, 1, Work(1 << 20))

@@ -246,3 +246,10 @@ def test_a_hunk_of_each_way_is_placed_as_before() -> None:
     lines = ((" ", "a"), ("-", "b"), ("+", "c"))
     placed = apply_hunks(text, (Hunk(lines, 1, hint=3), Hunk(lines, 5, hint=9)), "f", lambda: ()).placed
     assert [one.start for one in placed] == [2, 8]
+
+
+@pytest.mark.parametrize("old", [["x\n"] * 500, ["x\n", "y\n"] * 250], ids=["one line", "two lines"])
+def test_lines_that_stand_everywhere_are_not_compared_with_each_other(old: list[str]) -> None:
+    """Such texts would take the cube of their lines; they are one change."""
+    new = [line for pair in zip(["x\n"] * 250, ["y\n"] * 250, strict=True) for line in pair] + ["z\n"]
+    assert steps_of(lambda: _diff.changed_blocks(["a\n", *old, "b\n"], ["c\n", *new, "d\n"])) < 20_000

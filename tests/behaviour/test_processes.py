@@ -150,16 +150,15 @@ async def test_a_pipe_that_someone_holds_is_waited_for_half_a_second(work: Path)
 
 async def test_cancelling_ends_the_tree(work: Path) -> None:
     """Whoever gives up leaves nothing running."""
+    mark = f"handrail-t3-{os.getpid()}"  # of this run of the tests alone
     async with runtime(work) as opened:
-        call = asyncio.ensure_future(
-            run(opened, "touch up; (exec -a handrail-t3 sleep 60) & exec -a handrail-t3 sleep 60")
-        )
+        call = asyncio.ensure_future(run(opened, f"touch up; (exec -a {mark} sleep 60) & exec -a {mark} sleep 60"))
         await until((work / "up").exists)
-        await until(lambda: bool(alive("handrail-t3")))
+        await until(lambda: bool(alive(mark)))
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        assert alive("handrail-t3") == []
+        assert alive(mark) == []
         assert "up" in json.dumps([event.get("files_changed") for event in events(opened.parts.folder.path)])
 
 

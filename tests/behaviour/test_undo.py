@@ -152,6 +152,17 @@ async def test_an_undo_that_broke_off_does_not_go_on_over_a_later_change(
         assert contents(work) == tree
 
 
+async def test_what_stands_as_it_did_in_between_is_a_later_change(opens: Any, work: Path, tree: dict[str, str]) -> None:
+    """Where no undo broke off, a person wrote that, and it stays."""
+    async with opened(opens) as runtime:
+        for old, new in (("one", "two-b"), ("two-b", "three-c")):
+            assert (await runtime.call("edit_file", {"path": "a.txt", "edits": [{"old": old, "new": new}]})).ok
+        between = (work / "a.txt").read_text().replace("three-c", "two-b")
+        (work / "a.txt").write_text(between)
+        refused = await runtime.undo()
+    assert (refused.error.code, (work / "a.txt").read_text()) == ("STALE_FILE", between)
+
+
 async def test_an_undo_is_itself_a_recorded_call(opens: Any, work: Path, tree: dict[str, str]) -> None:
     """With its own start, end and `undo.applied`."""
     async with opened(opens) as runtime:

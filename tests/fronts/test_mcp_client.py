@@ -160,7 +160,7 @@ def test_a_loud_tool_of_an_installed_package_does_not_reach_stdout(work: Path, t
     )
     answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
     assert {answer["jsonrpc"] for answer in answers.values()} == {"2.0"}
-    assert (sorted(answers), answers[1]["result"]["content"][0]["text"]) == ([1, 2], '"told"')
+    assert (sorted(answers), answers[1]["result"]["content"][0]["text"]) == ([1, 2], "told")
     assert [word for word in ("imported", "printed", "echoed", "written", "spawned") if word not in done.stderr] == []
 
 

@@ -16,7 +16,7 @@ if os.environ.get("CI") != "true":
     pytest.importorskip("pydantic_ai", reason="needs the extra [agent]")
 
 from pydantic import TypeAdapter
-from pydantic_ai import Agent
+from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.messages import BinaryContent, ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolApproved
@@ -150,6 +150,10 @@ async def test_arguments_changed_after_approval_are_refused(runtime: Runtime, wo
     done = await waiting.run(message_history=history, deferred_tool_results=results)
     assert done.output.startswith("failed: APPROVAL_DENIED"), done.output
     assert not (work / "asked").exists()
+    (about,) = [told[APPROVAL] for told in requests.metadata.values()]
+    assert runtime.parts.ledger.find(about["approval"]).state == "pending"  # a yes to these is none to the former ones
+    _, (_, anew) = await asked(runtime, ARGS)
+    assert isinstance(anew, DeferredToolRequests)
 
 
 async def test_an_approval_of_one_call_lifts_no_other(runtime: Runtime, work: Path) -> None:
@@ -246,6 +250,21 @@ async def test_an_agents_own_tools_pass_the_gate_too(work: Path, own_user: Path)
         (told,) = result.output.metadata.values()
         assert (ran, told[APPROVAL]["impact"]) == (["Bonn"], {"uses": ["transfer"]})
         assert kinds(runtime).count(("tool.completed", None)) == 2
+
+
+async def test_what_an_agents_own_tool_tells_the_model_is_hidden(work: Path, own_user: Path) -> None:
+    """Also where it asks for another try, or fails, in words of its own."""
+
+    def retries() -> str:
+        raise ModelRetry(f"use ghp_{'a1B2c3D4e5F6' * 3} instead")
+
+    rules = [{"effect": "allow", "touch": "tool.use", "target": "retries"}]
+    async with Runtime.open(work, config={"rules": rules}, mode="headless") as runtime:
+        model = scripted([("retries", {})], lambda back: str(back[0].content))
+        made: Agent[None, Any] = Agent(model, tools=[retries], capabilities=[Governance(runtime)], output_type=str)
+        result = await made.run("go")
+    assert "use ***REDACTED*** instead" in result.output
+    assert "ghp_" not in str(result.all_messages())
 
 
 async def answered(*words: str) -> None:

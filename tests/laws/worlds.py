@@ -147,7 +147,8 @@ def file_touch(random: Random, world: World) -> Touch:
         kind,
         where.path if where else "/elsewhere/x",
         deep,
-        random.choice((How.PLAIN, How.REPLACE, How.EDIT, How.UNDO)),
+        # Reading puts nothing back: no tool states that.
+        random.choice((How.PLAIN, How.REPLACE, How.EDIT, How.PLAIN if kind is TouchKind.FS_READ else How.UNDO)),
         confirmed=some(random, 0.98),
         place=where,
         below=below,

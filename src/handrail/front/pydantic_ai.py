@@ -7,6 +7,7 @@ grant once, and what runs must have the digest that was approved.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,7 @@ from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
 from handrail.catalog import Tool, tool
 from handrail.compose import Composed
-from handrail.errors import Code, Misuse
+from handrail.errors import Code, Misuse, Problem
 from handrail.ports import Answered, Reply
 from handrail.runtime import Runtime
 from handrail.words import Answer, Outcome, Status, Touch, TouchKind
@@ -70,10 +71,9 @@ class HandrailToolset(AbstractToolset[Any]):
         tool: ToolsetTool[Any],  # noqa: ARG002
     ) -> ToolReturn[Any]:
         """Call through the gate."""
-        approval = answered(self.runtime, ctx)
-        outcome = await self.runtime.call(
-            name, tool_args, skill=self.skill, permissions=self.permissions, approval=approval
-        )
+        how: dict[str, Any] = {"skill": self.skill, "permissions": self.permissions}
+        approval = await answered(self.runtime, ctx, name, tool_args, **how)
+        outcome = await self.runtime.call(name, tool_args, approval=approval, **how)
         return returned(outcome, outcome.content)
 
     def _tool(self, spec: Mapping[str, Any]) -> ToolsetTool[Any]:
@@ -122,12 +122,21 @@ class _Gate(WrapperToolset[Any]):
         mark = _running.set(running)
         try:
             args = {"tool": name, "arguments": to_jsonable_python(tool_args, fallback=repr)}
-            outcome = await self.runtime.call(GOVERNED, args, approval=answered(self.runtime, ctx))
+            approval = await answered(self.runtime, ctx, GOVERNED, args)
+            outcome = await self.runtime.call(GOVERNED, args, approval=approval)
         finally:
             _running.reset(mark)
         if running.signal is not None:
-            raise running.signal
+            raise _hidden(running.signal, self.runtime)
         return returned(outcome, outcome.content if outcome.data is None else outcome.data["result"])
+
+
+def _hidden(signal: Exception, runtime: Runtime) -> Exception:
+    """What an agent's own tool says to the model, its secrets hidden as in every answer."""
+    if not isinstance(signal, (ModelRetry, ToolFailed)):
+        return signal
+    told = runtime.parts.redactor.text(signal.message)
+    return signal if told == signal.message else type(signal)(told)
 
 
 @dataclass(slots=True)
@@ -164,19 +173,24 @@ def _governed() -> Tool:
     return agent_tool
 
 
-def answered(runtime: Runtime, ctx: RunContext[Any]) -> str | None:
-    """The approval that a resumed call brings along; the program's own yes is put on record as the answer."""
+async def answered(
+    runtime: Runtime, ctx: RunContext[Any], name: str, args: Mapping[str, Any], **how: Any
+) -> str | None:
+    """The approval that a resumed call brings along; the program's own yes is put on record as the answer.
+
+    A yes to other arguments than were asked for is none: it would stand in the ledger for the call that was.
+    """
     if not ctx.tool_call_approved:
         return None
     ours = (ctx.tool_call_metadata or {}).get(APPROVAL)
     if not isinstance(ours, Mapping) or not isinstance(ours.get("approval"), str):
         return None
     request: str = ours["approval"]
-    try:
-        by = str(ours.get("by") or "pydantic-ai")
-        runtime.parts.ledger.answer(request, Reply("granted", by=by))
-    except (Answered, KeyError):
-        pass  # somebody answered before, or nobody was asked: the ledger decides, not this answer
+    with suppress(Answered, KeyError, Problem):  # somebody answered before, or nobody was asked: the ledger decides
+        asked = runtime.parts.ledger.find(request).request
+        if await runtime.digest(name, args, **how) in (asked.digest, asked.reviews):
+            by = str(ours.get("by") or "pydantic-ai")
+            runtime.parts.ledger.answer(request, Reply("granted", by=by))
     return request
 
 

@@ -115,7 +115,7 @@ def of_text(query: TextQuery, mode: str) -> list[str]:
         argv += [f"--max-columns={query.max_chars}", "--max-columns-preview"]
         if query.context:
             argv.append(f"--context={query.context}")
-        if query.per_file is not None and query.blot is None:
+        if query.per_file is not None:
             argv.append(f"--max-count={query.per_file}")
     else:
         argv.append("--files-with-matches" if mode == "files" else "--count")

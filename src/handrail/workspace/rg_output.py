@@ -23,8 +23,6 @@ _LITERAL = re.compile(r"[^*?\[\]/]+")
 _raw_path = itemgetter(1)  # of a record
 
 Open = Callable[[str], int]  # a path below the place searched -> descriptor; OSError where no link-free way leads
-Seen = Callable[[int], "dict[int, int] | bool"]  # line and column of a file's matches in what may be seen of it; True:
-# all of it may be seen, False: each line is to be looked at
 
 
 def order(path: bytes) -> bytes:
@@ -83,14 +81,11 @@ def _fixed_part(pattern: str) -> str:
 class Lines:
     """Takes up ripgrep's lines until a query has enough."""
 
-    def __init__(self, query: TextQuery, keeper: Keeper | None, open_file: Open, seen: Seen | None = None) -> None:
+    def __init__(self, query: TextQuery, keeper: Keeper | None, open_file: Open) -> None:
         self.hits: list[Hit] = []
         self.more = False
         self.binary = 0
         self.changed = 0
-        self.beyond: Hit | None = None
-        self._seen = seen
-        self._columns: dict[int, int] | bool = True  # of the matches of this file that may be told
         self._query = query
         self._keeper = keeper
         self._open = open_file
@@ -124,7 +119,7 @@ class Lines:
 
     def _take_together(self, source: Source, records: Sequence[re.Match[bytes]]) -> bool:
         """Take lines of one file at once, where they are all plain matches that are wanted; False: one by one."""
-        if self._seen or self._query.context or self._skip_to or len(records) > self._room - self._in_file:
+        if self._query.context or self._skip_to or len(records) > self._room - self._in_file:
             return False
         numbers = [int(record[2]) for record in records]
         texts = source.texts(numbers, [record[6] for record in records], self._query.max_chars)
@@ -136,21 +131,12 @@ class Lines:
 
     def _has_room(self, record: re.Match[bytes]) -> bool:
         """Take one line; False when there were enough before it."""
-        _, number, at, offset, context_offset, text = record.groups()
-        line, column = int(number), int(at or 0)
-        if column and isinstance(self._columns, dict):
-            column = self._columns.get(line, 0)
-        if column and self._seen and self._in_file >= (self._query.per_file or self._room + 1):
-            column = 0
-        if not column:
-            if at is None or self._query.context:
-                self._take(line, int(context_offset or offset), 0, text)
+        _, line, column, offset, context_offset, text = record.groups()
+        if column is None:
+            self._take(int(line), int(context_offset), 0, text)
         elif self._in_file >= self._room:
-            if self._source is not None and line > self._skip_to:
-                self.beyond = self._source.hit(self._path, line, int(offset), column, text, self._query.max_chars)
-            # One that hides something does not tell that more follow.
-            return self._columns is False and self.beyond is not None and self._hides(self.beyond)
-        elif self._take(line, int(offset), column, text):
+            return False
+        elif self._take(int(line), int(offset), int(column), text):
             self._in_file += 1
         return True
 
@@ -173,7 +159,7 @@ class Lines:
         else:
             while self.hits[-1].path != last.path or self.hits[-1].line > last.line + self._query.context:
                 self.hits.pop()
-        return TextFound(self.hits, [], self.more, self.binary, unreadable, left_out, self.changed, self.beyond)
+        return TextFound(self.hits, [], self.more, self.binary, unreadable, left_out, self.changed)
 
     def _enter(self, raw: bytes) -> None:
         named = raw
@@ -197,16 +183,10 @@ class Lines:
         if self._keeper is None or not self._keeper.keeps([self._path]):
             return None
         try:
-            return self._read(self._path)
+            return Source(self._open(self._path))
         except OSError:
             self.changed += 1
             return None
-
-    def _read(self, path: str) -> Source:
-        fd = self._open(path)
-        source = Source(fd)
-        self._columns = self._seen(fd) if self._seen else True
-        return source
 
     def _take(self, line: int, offset: int, column: int, text: bytes) -> bool:
         """Show a line, unless a page before this one did or it is not there any more."""
@@ -216,32 +196,16 @@ class Lines:
         if hit is None:
             self.changed += 1
             return False
-        if self._columns is False and self._hides(hit):
-            return False
         self.hits.append(hit)
         return True
 
-    def _hides(self, hit: Hit) -> bool:
-        before, text, after = (part.encode("utf-8", "surrogatepass") for part in (hit.before, hit.text, hit.after))
-        blotted = None if self._query.blot is None else self._query.blot(before + text + after)
-        return blotted is not None and blotted[len(before) : len(before) + len(text)] != text
-
     def _end_file(self) -> None:
-        if self._seen and self._query.context:
-            self._leave_out_context()
         self._matches += self._in_file
         self._files += self._in_file > 0
         self._first, self._in_file = len(self.hits), 0
         if self._source is not None:
             self._source.close()
             self._source = None
-
-    def _leave_out_context(self) -> None:
-        """Leave out lines around matches that are not told."""
-        near = self._query.context
-        told = [hit.line for hit in self.hits[self._first :] if hit.is_match]
-        around = {line for at in told for line in range(at - near, at + near + 1)}
-        self.hits[self._first :] = [hit for hit in self.hits[self._first :] if hit.line in around]
 
     def _tell_binary(self, messages: bytes) -> None:
         for message in messages.split(b"\n"):
@@ -256,14 +220,14 @@ class Lines:
 class OneFile(Lines):
     """Takes up the lines of one file that is open already, whatever ripgrep calls it; its path is empty."""
 
-    def __init__(self, query: TextQuery, open_file: Open, pieces: Pieces | None, seen: Seen | None = None) -> None:
-        super().__init__(query, None, open_file, seen)
+    def __init__(self, query: TextQuery, open_file: Open, pieces: Pieces | None) -> None:
+        super().__init__(query, None, open_file)
         self._pieces = pieces
 
     def _opened(self, _named: bytes) -> Source | None:
         self._path = ""
         self._skip_to = 0 if self._after is None else self._after[1]
-        return self._read("")
+        return Source(self._open(""))
 
     def _take_together(self, source: Source, records: Sequence[re.Match[bytes]]) -> bool:
         return self._pieces is None and super()._take_together(source, records)
@@ -276,59 +240,6 @@ class OneFile(Lines):
         if taken and inside and self.hits[-1].column:
             self.hits[-1] = self.hits[-1]._replace(column=self.hits[-1].column + inside)
         return taken
-
-
-class Told(OneFile):
-    """Counts the lines of one open file in which nothing is hidden; it keeps none of them."""
-
-    def __init__(self, query: TextQuery, open_file: Open, pieces: Pieces | None) -> None:
-        super().__init__(query, open_file, pieces, lambda _fd: False)
-        self._keyed = False  # what stands before a line may make it a part of a key
-
-    @property
-    def count(self) -> int:
-        """How many there are, once it is closed."""
-        return self._matches
-
-    def _read(self, path: str) -> Source:
-        source = super()._read(path)
-        self._keyed = source.names_keys()
-        return source
-
-    def _take_together(self, _source: Source, records: Sequence[re.Match[bytes]]) -> bool:
-        texts = [record[6] for record in records]
-        blot = self._query.blot
-        if (
-            blot is None
-            or self._keyed
-            or max(map(len, texts)) > self._query.max_chars
-            or blot(b"\n".join(texts)) is not None
-        ):
-            return False
-        self._in_file += len(records)
-        return True
-
-    def _take(self, line: int, offset: int, column: int, text: bytes) -> bool:
-        taken = super()._take(line, offset, column, text)
-        self.hits.clear()
-        return taken
-
-
-class Columns:
-    """Takes up which lines match, and in which column; nothing else of them."""
-
-    def __init__(self) -> None:
-        self.found: dict[int, int] = {}
-        self._rest = b""
-
-    def feed(self, data: bytes) -> bool:
-        """Take what was printed; there is never enough."""
-        data, end = self._rest + data, 0
-        for record in _RECORD.finditer(data):
-            self.found.setdefault(int(record[2]), int(record[3] or 0))
-            end = record.end()
-        self._rest = data[end:]
-        return False
 
 
 def sorted_lines(data: bytes) -> bytes:

@@ -46,17 +46,6 @@ class Source:
         """Let the descriptor go."""
         os.close(self._fd)
 
-    def names_keys(self) -> bool:
-        """Whether a key block may begin anywhere in the file."""
-        if self._bytes is not None:
-            return self._holds_keys
-        size, at = os.fstat(self._fd).st_size, 0
-        while at < size:
-            if _names_keys(os.pread(self._fd, _MAX_DECODED, at)):
-                return True
-            at += _MAX_DECODED - 64
-        return False
-
     def texts(self, numbers: Sequence[int], claimed: list[bytes], max_chars: int) -> list[str] | None:
         """Give lines as text if all of them stand where they were claimed to and are plain; None: ask for each."""
         lines = self._lines
@@ -118,16 +107,6 @@ class Source:
         if self._bytes is not None:
             return self._bytes[at : at + size]
         return os.pread(self._fd, size, at + self._shift)
-
-
-def read_whole(fd: int, max_bytes: int) -> bytes | None:
-    """Read a file as UTF-8, the way ripgrep counts its bytes; None where it is larger than that."""
-    if os.fstat(fd).st_size > max_bytes:
-        return None
-    data = os.pread(fd, max_bytes, 0)
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16", "replace").encode()
-    return data.removeprefix(b"\xef\xbb\xbf")
 
 
 def _names_keys(data: bytes) -> bool:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -27,11 +25,10 @@ from handrail.workspace.beneath import FOLDER
 from handrail.workspace.files import WorkspaceFiles
 from handrail.workspace.rg_arguments import Walk, of_given, of_text, walk_of
 from handrail.workspace.rg_files import Folders, Names, folders_of, ranked, really_there, sorted_names
-from handrail.workspace.rg_output import Columns, Keeper, Lines, OneFile, Seen, Told, order, sorted_lines
+from handrail.workspace.rg_output import Keeper, Lines, OneFile, order, sorted_lines
 from handrail.workspace.rg_pieces import Pieces, has_overlong_line
 from handrail.workspace.rg_process import Child, Ground, domain_of, find_program, not_started, reap, start_here
 from handrail.workspace.rg_runs import LITTLE_AHEAD, Flood, Runs, unreadable
-from handrail.workspace.rg_source import read_whole
 from handrail.workspace.threads import Brake, Ticket, tell
 
 HEAD_START_SECONDS = 0.005
@@ -41,8 +38,6 @@ MAX_LISTED = 200_000  # names taken up where all of them are needed
 _FLOOD_BYTES = 1 << 20  # of unsorted lines that are kept before a sorted run is the better way
 _BATCH = 128  # files handed to one run as descriptors
 _FEW_FOUND = 20  # so few that what ignore rules keep back is worth counting
-_WHOLE_BYTES = 1 << 23  # of a file that is searched again in what may be seen of it; a larger one line by line
-_OVERLAP = 1 << 15  # of the windows that a large file is looked through by
 
 T = TypeVar("T")
 
@@ -246,6 +241,8 @@ class Search:
 
     def _ignored(self, query: FileQuery, shown: int) -> int | None:
         """Count what ignore rules keep back, if that is quickly done."""
+        from dataclasses import replace
+
         freely = replace(query, respect_ignore=False)
         argv = [*walk_of(self._place, freely, self._excluded).argv, *(["--glob=!.git"] * freely.hidden)]
         names = Names(self._keeper(query), limit=MAX_LISTED)
@@ -262,7 +259,7 @@ class Search:
         if query.mode != "content":
             return self._matching_files(query)
         keeper = self._keeper(query)
-        fresh = partial(Lines, query, keeper, self._open_file, self._seen(query))
+        fresh = partial(Lines, query, keeper, self._open_file)
         lines, end = self._runs.in_order(self._walk, fresh, sorted_lines, _FLOOD_BYTES)
         return lines.result(unreadable=unreadable(end), left_out=self._runs.left_out)
 
@@ -272,9 +269,8 @@ class Search:
             pieces = Pieces(fd) if has_overlong_line(fd) else None
             argv = [*of_text(query, query.mode), *of_given(query, [fd] if pieces is None else [])]
             if query.mode != "content":
-                counted = [("", self._told(query, fd, count)) for _, count in self._counted(argv, [fd], pieces)]
-                return TextFound([], [(path, count) for path, count in counted if count])
-            lines = OneFile(query, lambda _path: os.dup(fd), pieces, self._seen(query))
+                return TextFound([], [("", count) for _, count in self._counted(argv, [fd], pieces)])
+            lines = OneFile(query, lambda _path: os.dup(fd), pieces)
             try:
                 end = self._runs.checked(self._runs.run(argv, lines.feed, [fd], pieces=pieces))
             finally:
@@ -297,17 +293,13 @@ class Search:
         """Find files by a walk, then let only what a handle leads to decide and be counted."""
         keeper = self._keeper(query)
         limit = min(query.limit, query.max_files or query.limit)
-        after, more, changed = "" if query.after is None else query.after[0], True, 0
+        after = "" if query.after is None else query.after[0]
+        fresh = partial(Names, keeper, limit=limit, after=after)
+        names, _ = self._runs.in_order(self._walk, fresh, sorted_names, _FLOOD_BYTES)
         counts: list[tuple[str, int]] = []
-        while more and len(counts) <= limit:  # one more: what may not be told must not even tell that more follows
-            fresh = partial(Names, keeper, limit=limit + 1 - len(counts), after=after)
-            names, _ = self._runs.in_order(self._walk, fresh, sorted_names, _FLOOD_BYTES)
-            more, after = names.more, names.found[-1] if names.found else after
-            for start in range(0, len(names.found), _BATCH):
-                judged = self._judged(query, names.found[start : start + _BATCH])
-                changed += len(names.found[start : start + _BATCH]) - len(judged)
-                counts += [(path, count) for path, count in judged if count]
-        return TextFound([], counts[:limit], more=len(counts) > limit, changed=changed)
+        for start in range(0, len(names.found), _BATCH):
+            counts += self._judged(query, names.found[start : start + _BATCH])
+        return TextFound([], counts, more=names.more, changed=len(names.found) - len(counts))
 
     def _judged(self, query: TextQuery, paths: list[str]) -> list[tuple[str, int]]:
         with _all_open(paths, self._open_file) as opened:
@@ -315,62 +307,14 @@ class Search:
                 return []
             argv = [*of_text(query, query.mode), *of_given(query, list(opened))]
             counts = dict(self._counted(argv, list(opened)))
-            return [(path, self._told(query, fd, counts[fd])) for fd, path in opened.items() if fd in counts]
+        return [(path, counts[fd]) for fd, path in opened.items() if fd in counts]
 
-    def _counted(self, argv: list[str], fds: list[int], pieces: Iterable[bytes] | None = None) -> list[tuple[int, int]]:
+    def _counted(self, argv: list[str], fds: list[int], pieces: Pieces | None = None) -> list[tuple[int, int]]:
         """Give descriptor (-1 for pieces) and number of matching lines (1 where only files are asked for)."""
         flood = Flood(_FLOOD_BYTES)
         self._runs.checked(self._runs.run(argv, flood.feed, fds, pieces=pieces))
         found = re.findall(rb"(?:/proc/self/fd/(\d+)|<stdin>)\0(?:(\d+)\n)?", flood.data)
         return [(int(fd or -1), int(count or 1)) for fd, count in found]
-
-    # ── what may be told of it ───────────────────────────────────────────────────────────────
-
-    def _seen(self, query: TextQuery) -> Seen | None:
-        return None if query.blot is None else partial(self._seen_lines, query)
-
-    def _seen_lines(self, query: TextQuery, fd: int) -> dict[int, int] | bool:
-        """Search what may be seen of a file; True where that is all of it, False where each line is to be asked."""
-        blotted = self._blotted(query, fd)
-        if isinstance(blotted, bool):
-            # A match over several lines cannot be asked line by line: one of them would tell of the others.
-            return {} if not blotted and query.multiline and not self._is_open(query, fd) else blotted
-        columns = Columns()
-        argv = [*of_text(replace(query, context=0), "content"), *of_given(query, [])]
-        self._runs.checked(self._runs.run(argv, columns.feed, pieces=[blotted]))
-        return columns.found
-
-    def _blotted(self, query: TextQuery, fd: int) -> bytes | bool:
-        """What may be seen of a file; True: all of it, False: it has to be asked line by line."""
-        whole = read_whole(fd, _WHOLE_BYTES)
-        if whole is None or query.blot is None:
-            return query.blot is None
-        blotted = query.blot(whole)
-        return True if blotted is None else False if query.asks_beside else blotted
-
-    def _is_open(self, query: TextQuery, fd: int) -> bool:
-        """Whether nothing at all is hidden in a file, looked through window by window."""
-        windows = range(0, os.fstat(fd).st_size, _WHOLE_BYTES)
-        blot = query.blot
-        return blot is None or all(blot(os.pread(fd, _WHOLE_BYTES + _OVERLAP, at)) is None for at in windows)
-
-    def _told(self, query: TextQuery, fd: int, count: int) -> int:
-        """The number of matches that may be told of a file which has so many."""
-        blotted = self._blotted(query, fd)
-        if isinstance(blotted, bytes):
-            argv = [*of_text(query, query.mode), *of_given(query, [])]
-            return sum(found for _, found in self._counted(argv, [], [blotted]))
-        if blotted or (query.multiline and self._is_open(query, fd)):
-            return count
-        if query.multiline:
-            return 0
-        every = replace(query, context=0, limit=sys.maxsize, per_file=None, max_files=None, after=None)
-        pieces = Pieces(fd) if has_overlong_line(fd) else None
-        lines = Told(every, lambda _path: os.dup(fd), pieces)
-        argv = [*of_text(every, "content"), *of_given(query, [fd] if pieces is None else [])]
-        self._runs.checked(self._runs.run(argv, lines.feed, [fd], pieces=pieces))
-        lines.close()
-        return min(count, lines.count)
 
     # ── handles ──────────────────────────────────────────────────────────────────────────────
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
@@ -16,6 +16,8 @@ from handrail.tools.fs._excerpt import CONTEXT
 from handrail.tools.fs._text import body_of, ending_of, lines_of
 
 _AROUND = 3  # lines of context
+_MOST_STEPS = 5_000_000
+_SOUGHT = 200_000  # lines times values that are looked for in them
 _COMPARED = 250_000  # pairs of lines that are compared one by one
 _COMPARED_ALL = 4 * _COMPARED  # in all the places of one diff
 _ENDINGS = {"\r\n": "\r", "\r": "␍", "\n": "", "": ""}
@@ -67,10 +69,26 @@ def _windows(old: list[str], new: list[str], secrets: Secrets) -> tuple[Side, Si
     first, kept = max(0, start - _AROUND), max(0, end - _AROUND)
     was, values = _window(old, first, len(old) - kept, secrets)
     now, _ = _window(new, first, len(new) - kept, secrets)
-    # What was hidden stays so, where a change around it takes away what it was known by.
-    for value in sorted(values, key=len, reverse=True):
-        now = now.replace(value, MARK)
-    return Side("", lines_of(was), first), Side("", lines_of(now), first)
+    shown = lines_of(was)
+    return Side("", shown, first), Side("", _still_hidden(lines_of(now), {*shown, *old[first:]}, values), first)
+
+
+def _still_hidden(lines: list[str], standing: set[str], values: set[str]) -> list[str]:
+    """Hide in lines that are new what was hidden before, where a change takes away what it was known by."""
+    new = [number for number, line in enumerate(lines) if line not in standing]
+    if not values or not new:
+        return lines
+    lines = list(lines)
+    many = len(new) * len(values) > _SOUGHT
+    longest = sorted(values, key=len, reverse=True)
+    for number in new:
+        if many:  # each value in each line would take too long: such lines are not shown at all
+            lines[number] = MARK + ending_of(lines[number])
+            continue
+        for value in longest:
+            if value in lines[number]:
+                lines[number] = lines[number].replace(value, MARK)
+    return lines
 
 
 def _window(lines: list[str], first: int, last: int, secrets: Secrets) -> tuple[str, set[str]]:
@@ -91,6 +109,12 @@ def _same(one: list[str], other: list[str]) -> int:
 # ── which lines changed ──────────────────────────────────────────────────────────────────────
 
 
+def too_alike(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether so many lines of one stand so often in the other that comparing them would take the cube of them."""
+    often = Counter(new)
+    return sum(often[line] for line in old) * min(len(old), len(new)) > _MOST_STEPS
+
+
 def changed_blocks(old: list[str], new: list[str]) -> list[Block]:
     """Find what changed, in time that does not run away on large texts."""
     blocks: list[Block] = []
@@ -98,7 +122,7 @@ def changed_blocks(old: list[str], new: list[str]) -> list[Block]:
     for a, b, c, d in _gaps(old, new):
         pairs = (b - a) * (d - c)
         left -= pairs if pairs <= _COMPARED else 0
-        if pairs == 0 or pairs > _COMPARED or left < 0:
+        if pairs == 0 or pairs > _COMPARED or left < 0 or too_alike(old[a:b], new[c:d]):
             blocks += [(a, b, c, d)] if a != b or c != d else []
             continue
         codes = SequenceMatcher(None, old[a:b], new[c:d], autojunk=False).get_opcodes()

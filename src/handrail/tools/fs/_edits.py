@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from handrail.errors import Code, Problem
+from handrail.tools.fs._diff import too_alike
 from handrail.tools.fs._effort import Effort
 from handrail.tools.fs._ladder import MOST_PLACES, Hidden, Match, Original
 from handrail.tools.fs._nearest import no_match
@@ -255,7 +256,7 @@ def replacement(original: Original, match: Match, old: str, new: str) -> str:
     if match.level == "exact" and set(map(ending_of, lines_of(new))) <= {ending, ""}:
         return new
     kept, given, asked = lines_of(there), lines_of(fold_endings(old)), lines_of(fold_endings(new))
-    if len(kept) != len(given) or len(given) * len(asked) > _DIFFED:
+    if len(kept) != len(given) or len(given) * len(asked) > _DIFFED or too_alike(given, asked):
         return "".join(_fitted(line, ending, match) for line in asked)
     original.effort.spend(len(given) * len(asked))
     parts: list[str] = []

@@ -82,7 +82,7 @@ async def http_json(
     response, digest = await net.arrived(ask.request(url, method, given, body, timeout_ms, max_bytes))
     ask.need_answer(response, secrets)
     try:
-        value, long = await _soon(partial(_picked, response, select, secrets, limits), len(response.body) <= _QUICK)
+        value, long = await _soon(partial(_picked, response, select, secrets, limits), len(response.body))
     except ExpressionError as error:
         raise Problem(Code.INVALID_ARGS, f"The expression {error}.", position=error.position) from None
     response = replace(response, sha256=await digest())
@@ -97,12 +97,12 @@ async def http_json(
     return pages.page(value, long, Cursor(known[:16], 0), _kept(value, long, net, spill))
 
 
-async def _soon(picking: Callable[[Work], Picked], small: bool) -> Picked:
+async def _soon(picking: Callable[[Work], Picked], size: int) -> Picked:
     """Do here what is small and soon done, all else in a thread that ends when nobody waits for it."""
-    if small:
+    if size <= _QUICK:
         with suppress(WorkError):
             return picking(Work(QUICK_WORK))
-    work = Work()
+    work = Work.on(size)
     try:
         return await asyncio.to_thread(picking, work)
     finally:

@@ -76,10 +76,10 @@ def undo_touches(args: Mapping[str, Any]) -> Sequence[Touch]:
     timeout_seconds=600,
 )
 async def undo_changes(
-    files: Workspace, archive: Archive, places: Places, run: str, steps: list[Restore]
+    files: Workspace, archive: Archive, places: Places, run: str, steps: list[Restore], broke_off: bool = False
 ) -> Answer[Undone]:
     """Put back what calls of a run changed, last first; refuses where something has changed since."""
-    done = await _done(files, places, steps)
+    done = await _done(files, places, steps, most=len(steps) if broke_off else 0)
     left = steps[done:]
     for step in left:
         place = places[step.path]
@@ -115,10 +115,11 @@ def _ends(step: Restore) -> list[tuple[str, str | None, str | None]]:
     return [(step.path, None if step.op == "delete" else step.after, link or step.before)]
 
 
-async def _done(files: Workspace, places: Places, steps: Sequence[Restore]) -> int:
+async def _done(files: Workspace, places: Places, steps: Sequence[Restore], most: int) -> int:
     """How many steps an undo that broke off has done: the files stand as they do after these, and before the others.
 
-    Refuses before anything is touched where they stand otherwise.
+    Refuses before anything is touched where they stand otherwise; where none broke off (`most` is 0), also where they
+    happen to stand as they did in between, for that is somebody's own change.
     """
     chains = _chains(steps)
     actual = {path: await _state(files, places[path], chain) for path, chain in chains.items()}
@@ -126,9 +127,11 @@ async def _done(files: Workspace, places: Places, steps: Sequence[Restore]) -> i
     wrong = {path: None for path, chain in chains.items() if not _stands(actual[path], chain[0])}
     strange = [path for path in wrong if not any(_stands(actual[path], state) for state in chains[path])]
     blamed = next(iter(strange or wrong), "")
-    for done, step in enumerate(steps):
+    done = 0
+    for step in steps[:most]:
         if not wrong:
-            return done
+            break
+        done += 1
         for path, _, _ in _ends(step):
             at[path] += 1
             if _stands(actual[path], chains[path][at[path]]):
@@ -136,13 +139,13 @@ async def _done(files: Workspace, places: Places, steps: Sequence[Restore]) -> i
             else:
                 wrong[path] = None
     if not wrong:
-        return len(steps)
+        return done
     call = next(step.call for step in steps if blamed in (step.path, step.source))
     raise Problem(
         Code.STALE_FILE,
         f"{blamed} has changed since call {call}; nothing was taken back.",
         path=blamed,
-        expected_sha256=chains[blamed][0],
+        expected_sha256=None if chains[blamed][0] in (_ANY, _PRESENT) else chains[blamed][0],
         actual_sha256=actual[blamed],
         call=call,
     )

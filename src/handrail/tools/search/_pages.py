@@ -23,19 +23,18 @@ class Page:
     shown: int
 
 
-def safe_texts(hits: Sequence[Hit], secrets: Secrets, beyond: Hit | None = None) -> tuple[list[str], bool]:
-    """Hide in each line what would be hidden in its whole file, and tell whether anything is, `beyond` included.
-
-    One look at all of them where nothing is suspicious.
-    """
+def safe_texts(hits: Sequence[Hit], secrets: Secrets) -> list[str]:
+    """Hide in each line what would be hidden in its whole file; one look at all of them where nothing is suspicious."""
     texts = [hit.text for hit in hits]
-    every = hits if beyond is None else [*hits, beyond]
-    together = "\n".join(texts if beyond is None else [*texts, beyond.text])
-    if secrets.text(together) == together and not any(hit.before or hit.after for hit in every):
-        return texts, False
-    safe = [secrets.excerpt(hit.before, hit.text, hit.after) for hit in every]
-    shown = [f"{'…' * (hit.column > 1)}{text}{'…' * bool(hit.after)}" for hit, text in zip(hits, safe, strict=False)]
-    return shown, any(text != hit.text for hit, text in zip(every, safe, strict=True))
+    together = "\n".join(texts)
+    if secrets.text(together) == together and not any(hit.before or hit.after for hit in hits):
+        return texts
+    return [_safe(hit, secrets) for hit in hits]
+
+
+def _safe(hit: Hit, secrets: Secrets) -> str:
+    text = secrets.excerpt(hit.before, hit.text, hit.after)
+    return f"{'…' * (hit.column > 1)}{text}{'…' * bool(hit.after)}"
 
 
 def lined(hits: Sequence[Hit], texts: Sequence[str], names: Sequence[str], limits: Limits) -> Page:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from handrail.catalog import ReadsBelow, at, tool
 from handrail.errors import Code, Problem
-from handrail.output.masking import asks_beside, blotter
 from handrail.ports import Limits, Searcher, Secrets, Workspace
 from handrail.queries import TextFound, TextQuery
 from handrail.tools.search._globs import read_glob
@@ -103,31 +101,12 @@ async def grep(
         timeout_seconds=timeout,
     )
     asked = _asked(query, path, glob)
-    search = _Search(query, path, asked, cursor)
     try:
-        if mode != "content":
-            return _files(search, await searcher.text(path, _blotted(query, secrets)), limits)
-        found, texts = await _seen(searcher, path, query, secrets)
+        found = await searcher.text(path, query)
     except Problem as problem:
         raise _explained(problem, query, asked) from None
-    return _lines(search, found, texts, limits)
-
-
-async def _seen(searcher: Searcher, path: Place, query: TextQuery, secrets: Secrets) -> tuple[TextFound, list[str]]:
-    """Find lines, and write them as they may be shown; what matches only by a hidden value is not found."""
-    if not query.multiline:
-        found = await searcher.text(path, query)
-        texts, hides = safe_texts(found.hits, secrets, found.beyond)
-        if not hides:
-            return found, texts
-    found = await searcher.text(path, _blotted(query, secrets))
-    return found, safe_texts(found.hits, secrets)[0]
-
-
-def _blotted(query: TextQuery, secrets: Secrets) -> TextQuery:
-    """Ask by what may be seen: a match in a hidden value would answer questions about it."""
-    beside = not query.literal and asks_beside(query.pattern)
-    return replace(query, blot=blotter(secrets.quiet, secrets.spans), asks_beside=beside)
+    search = _Search(query, path, asked, cursor)
+    return _lines(search, found, secrets, limits) if mode == "content" else _files(search, found, limits)
 
 
 @noun
@@ -149,8 +128,9 @@ def _asked(query: TextQuery, place: Place, glob: str | None) -> dict[str, Any]:
     return given({"pattern": query.pattern, "path": path, "glob": glob, **other, "timeout": timeout})
 
 
-def _lines(search: _Search, found: TextFound, texts: list[str], limits: Limits) -> Answer[Matches]:
+def _lines(search: _Search, found: TextFound, secrets: Secrets, limits: Limits) -> Answer[Matches]:
     hits = found.hits
+    texts = safe_texts(hits, secrets)
     shown = {path: search.name(path) for path in {hit.path for hit in hits}}
     names = [shown[hit.path] for hit in hits]
     page = lined(hits, texts, names, limits)

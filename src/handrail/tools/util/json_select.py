@@ -14,7 +14,16 @@ from handrail.catalog import Reads, tool
 from handrail.errors import Code, Problem
 from handrail.hiding import hidden, text_of
 from handrail.ports import Limits, Secrets, Workspace
-from handrail.selecting import QUICK_WORK, ExpressionError, Work, WorkError, search, size_of
+from handrail.selecting import (
+    MAX_WORK,
+    QUICK_WORK,
+    ExpressionError,
+    Work,
+    WorkError,
+    search,
+    size_of,
+    written_size,
+)
 from handrail.words import Answer, Evidence, Place
 
 MAX_RESULT_BYTES = 1024 * 1024
@@ -56,7 +65,7 @@ async def _selected(given: Any, *how: Any) -> Any:
     if size <= _QUICK_BYTES:
         with suppress(WorkError):
             return _select(Work(QUICK_WORK), given, *how)
-    work = Work()
+    work = Work.on(len(given) if isinstance(given, (str, bytes)) else size_of(given, MAX_WORK))
     try:
         return await asyncio.to_thread(_select, work, given, *how)
     finally:
@@ -67,7 +76,7 @@ def _select(work: Work, given: Any, expression: str, path: Place | None, secrets
     value, text = _parsed(given, path) if isinstance(given, (str, bytes)) else (given, "")
     # What the caller wrote it knows; what a file holds it may learn only as read_file would show it.
     found = search(expression, value if path is None else hidden(value, secrets, text), work)
-    if size_of(found, MAX_RESULT_BYTES) > MAX_RESULT_BYTES:
+    if written_size(found, MAX_RESULT_BYTES) > MAX_RESULT_BYTES:
         raise ExpressionError(f"gives more than {MAX_RESULT_BYTES} bytes; select less")
     return found
 
