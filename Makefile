@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHOWN := $(VENV)/.run
 STAMP := $(VENV)/.ready
-JOBS ?= auto
+# One more than there are processors: some tests wait for something else.
+JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)))
 
 .PHONY: run test test-full check bench docs picture clean
 

@@ -199,10 +199,9 @@ def test_a_result_may_be_as_large_as_the_input_but_not_grow_beyond_it() -> None:
         search("[@, @]", large)
 
 
-@pytest.mark.parametrize("expression", ["[?@ > `5`] | length(@)", "[*] | length(@)", "sort(@)[0]"])
-def test_what_looks_at_a_large_input_some_times_is_answered(expression: str) -> None:
+def test_what_looks_at_a_large_input_some_times_is_answered() -> None:
     """The bound is on growing, not on the input."""
-    assert search(expression, list(range(600_000)), Work.on(5_000_000)) in (599_994, 600_000, 0)
+    assert search("[?@ > `5`] | length(@)", list(range(400_000)), Work.on(3_000_000)) == 399_994
 
 
 def test_a_result_that_is_deep_counts_as_it_is_written() -> None:

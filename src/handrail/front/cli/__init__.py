@@ -12,7 +12,9 @@ def main() -> None:
     if sys.argv[1:] in (["--version"], ["version"]):
         from handrail import __version__
 
-        os._exit(_say(f"handrail {__version__}\n"))
+        if code := _say(f"handrail {__version__}\n"):
+            os._exit(code)
+        return
     try:
         code = _run()
     except KeyboardInterrupt:
