@@ -27,7 +27,7 @@ BOTH = pytest.mark.parametrize(
 @pytest.mark.parametrize("unit", UNITS)
 def test_keywords_without_end_are_not_noted_one_by_one(redactor: Redactor, unit: str) -> None:
     """What is remembered of each keyword is a small number, if anything."""
-    text = unit * (200_000 // len(unit))
+    text = unit * (400_000 // len(unit))
     redactor.text(text)
     tracemalloc.start()
     redactor.text(text)

@@ -43,7 +43,9 @@ def made(clone: Path, target: str) -> list[str]:
     asked = clone / "asked"
     asked.unlink(missing_ok=True)
     env = {"PATH": os.environ["PATH"], "ASKED": str(asked)}
-    subprocess.run(["make", "--silent", target, f"PYTHON={clone}/python"], cwd=clone, env=env, check=True, timeout=60)
+    subprocess.run(
+        ["make", "--silent", target, f"PYTHON={clone}/python", "JOBS=auto"], cwd=clone, env=env, check=True, timeout=60
+    )
     return asked.read_text().splitlines()
 
 
