@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from handrail.runtime import Runtime
 
 _FIELDS = ("before", "after", "mode", "source", "link")
-_ABOUT_CALLS = ("tool.started", "tool.completed", "tool.failed")
 _SHOWN = 5  # calls that a refusal names
 
 
@@ -126,12 +125,9 @@ def _told_of(folder: Path) -> Iterator[Mapping[str, Any]]:
     yield from events(folder)
     for other in list_runs(folder.parent):
         if other.description.get("parent_run") == folder.name:
-            undos = (event for event in events(other.path) if event.get("tool") == "undo_changes" or _applied(event))
-            yield from (event for event in undos if _applied(event) or event["kind"] in _ABOUT_CALLS)
-
-
-def _applied(event: Mapping[str, Any]) -> bool:
-    return bool(event["kind"] == "undo.applied")
+            for event in events(other.path):
+                if event["kind"] == "undo.applied" or event.get("tool") == "undo_changes":
+                    yield event
 
 
 def _plan_of(run: str, call_id: str | None, calls: list[Ended]) -> Plan:

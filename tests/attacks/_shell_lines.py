@@ -205,6 +205,7 @@ WRAPPERS = [
     "taskset 1 zapper",
     "unshare zapper",
     "setarch x86_64 zapper",
+    "x86_64 zapper",
     "flock a.txt zapper",
     "flock a.txt -c zapper",
     "script -qc zapper /dev/null",

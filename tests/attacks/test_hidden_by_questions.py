@@ -9,6 +9,8 @@ import pytest
 
 from handrail.errors import Code, Problem
 from handrail.output.redact import Redactor
+from handrail.ports import Limits
+from handrail.tools.fs._diff import diff_compared
 from handrail.tools.fs.apply_patch import apply_patch
 from handrail.tools.fs.edit_file import edit_file
 from tools._fakes import desk_at
@@ -122,6 +124,14 @@ async def test_a_change_around_a_value_does_not_show_it(tmp_path: Path, tool: An
         answer = await desk.call(tool, **args)
         assert "+title = ***REDACTED***\n" in answer.data.diff
         assert "hunter2" not in f"{answer.content}{await desk.preview(tool, **args)}"
+
+
+def test_a_key_without_its_first_line_is_not_shown_by_a_diff() -> None:
+    """Its lines stand where they stood; only what they were known by is gone."""
+    after = text_with(0).replace("-----BEGIN " + "RSA PRIVATE KEY-----\n", "# none\n")
+    told = diff_compared(text_with(0), after, "a.ini", Redactor(engine="plain"), Limits())
+    assert "+# none" in told
+    assert KEYS[0] not in told
 
 
 async def test_a_diff_shows_no_change_that_is_none(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ def main() -> None:
     if sys.argv[1:] in (["--version"], ["version"]):
         from handrail import __version__
 
-        if code := _say(f"handrail {__version__}\n"):
-            os._exit(code)
+        if not _said(f"handrail {__version__}\n"):
+            os._exit(1)
         return
     try:
         code = _run()
@@ -24,18 +24,17 @@ def main() -> None:
     os._exit(code)
 
 
-def _say(text: str) -> int:
-    """Write a text out; gives the exit code. A reader that is gone needs nothing more."""
+def _said(text: str) -> bool:
+    """Write a text out; where that fails, say why, unless nobody reads it any more."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:
-        return 0
     except OSError as error:
-        sys.stderr.write(f"handrail: stdout: {error.strerror}\n")
-        sys.stderr.flush()
-        return 1
-    return 0
+        if not isinstance(error, BrokenPipeError):
+            sys.stderr.write(f"handrail: stdout: {error.strerror}\n")
+            sys.stderr.flush()
+        return False
+    return True
 
 
 def _have_streams() -> None:

@@ -17,6 +17,7 @@ from handrail.tools.fs._text import body_of, ending_of, lines_of
 
 _AROUND = 3  # lines of context
 _MOST_STEPS = 5_000_000
+_TELLING = 4  # characters of a hidden value that are looked for elsewhere
 _SOUGHT = 200_000  # lines times values that are looked for in them
 _COMPARED = 250_000  # pairs of lines that are compared one by one
 _COMPARED_ALL = 4 * _COMPARED  # in all the places of one diff
@@ -70,7 +71,7 @@ def _windows(old: list[str], new: list[str], secrets: Secrets) -> tuple[Side, Si
     was, values = _window(old, first, len(old) - kept, secrets)
     now, _ = _window(new, first, len(new) - kept, secrets)
     shown = lines_of(was)
-    return Side("", shown, first), Side("", _still_hidden(lines_of(now), {*shown, *old[first:]}, values), first)
+    return Side("", shown, first), Side("", _still_hidden(lines_of(now), set(shown), values), first)
 
 
 def _still_hidden(lines: list[str], standing: set[str], values: set[str]) -> list[str]:
@@ -99,7 +100,9 @@ def _window(lines: list[str], first: int, last: int, secrets: Secrets) -> tuple[
     if shown == text:
         return shown, set()
     whole = before + text + after
-    return shown, {whole[start:end] for start, end in secrets.spans(whole)}
+    hidden = "\n".join(whole[start:end] for start, end in secrets.spans(whole))
+    # Line by line: of a key over several lines, each is known by what stands around it.
+    return shown, {part for part in hidden.splitlines() if len(part) >= _TELLING}
 
 
 def _same(one: list[str], other: list[str]) -> int:
