@@ -7,6 +7,7 @@ import errno
 import os
 import stat
 import threading
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from handrail.errors import Code, Problem
 from handrail.pace import FIRST
 from handrail.store import reader
 from handrail.store import syncer as syncer_module
+from handrail.store.images import Images
 from handrail.store.journal import FileJournal
 from handrail.workspace import group as group_module
 from handrail.workspace import names
+from handrail.workspace.files import WorkspaceFiles
 from journaling import open_run
 from workspaces import leftovers, refused, workspace
 
@@ -164,11 +167,9 @@ async def test_nobody_syncs_in_place_while_the_thread_does(tmp_path: Path, disk:
 async def test_a_new_file_is_written_in_place_by_who_is_alone(tmp_path: Path, disk: Disk) -> None:
     """Once the disk is known to be quick; others, and who is not alone, wait in a thread."""
     files = workspace(tmp_path)
-    alone, other = files.bind("a", ()), files.bind("b", ())
-    alone.alone = True
     for number in range(FIRST + 1):
-        await alone.write(files.resolve(f"{number}"), b"x", expected_sha256=None)
-    await other.write(files.resolve("b"), b"x", expected_sha256=None)
+        await alone(files).write(files.resolve(f"{number}"), b"x", expected_sha256=None)
+    await files.bind("b", ()).write(files.resolve("b"), b"x", expected_sha256=None)
     assert disk.waited == ["thread", "thread"] * FIRST + ["loop", "loop"] + ["thread", "thread"]
     assert (sorted(os.listdir(tmp_path / "ws")), leftovers(tmp_path / "ws")) == (
         sorted([*map(str, range(FIRST + 1)), "b"]),
@@ -180,19 +181,17 @@ async def test_a_new_file_is_written_in_place_by_who_is_alone(tmp_path: Path, di
 async def test_files_on_a_slow_disk_are_never_written_in_place(tmp_path: Path, disk: Disk) -> None:
     """However alone the call is; and one slow write in place is the last."""
     files = workspace(tmp_path)
-    call = files.bind("a", ())
-    call.alone = True
     disk.seconds = SLOW
     for number in range(2 * FIRST):
-        await call.write(files.resolve(f"slow-{number}"), b"x", expected_sha256=None)
+        await alone(files).write(files.resolve(f"slow-{number}"), b"x", expected_sha256=None)
     assert set(disk.waited) == {"thread"}
     disk.seconds = QUICK
     for number in range(FIRST):
-        await call.write(files.resolve(f"quick-{number}"), b"x", expected_sha256=None)
+        await alone(files).write(files.resolve(f"quick-{number}"), b"x", expected_sha256=None)
     disk.waited.clear()
     disk.seconds = SLOW
     for number in range(3):
-        await call.write(files.resolve(f"last-{number}"), b"x", expected_sha256=None)
+        await alone(files).write(files.resolve(f"last-{number}"), b"x", expected_sha256=None)
     assert disk.waited == ["loop", "loop", *["thread"] * 4]
     await files.close()
 
@@ -200,16 +199,48 @@ async def test_files_on_a_slow_disk_are_never_written_in_place(tmp_path: Path, d
 async def test_a_disk_that_fails_slowly_in_place_is_slow(tmp_path: Path, disk: Disk) -> None:
     """A dying disk holds up the loop once."""
     files = workspace(tmp_path)
-    call = files.bind("a", ())
-    call.alone = True
     for number in range(FIRST):
-        await call.write(files.resolve(f"{number}"), b"x", expected_sha256=None)
+        await alone(files).write(files.resolve(f"{number}"), b"x", expected_sha256=None)
     disk.seconds, disk.error = SLOW, OSError(errno.EIO, os.strerror(errno.EIO))
     disk.waited.clear()
     for name in "ab":
-        assert (await refused(call.write(files.resolve(name), b"x", expected_sha256=None))).code is Code.IO_ERROR
+        assert (
+            await refused(alone(files).write(files.resolve(name), b"x", expected_sha256=None))
+        ).code is Code.IO_ERROR
     assert (disk.waited, len(os.listdir(tmp_path / "ws"))) == (["loop", "thread"], FIRST)
     disk.error = None
+    await files.close()
+
+
+async def test_a_file_is_replaced_in_place_by_who_is_alone(tmp_path: Path, disk: Disk) -> None:
+    """File, pre-image, its folder and the file's folder are synced; a slow disk ends that for replacements, too."""
+    files = workspace(tmp_path, images=Images(tmp_path / "archive", 1 << 20))
+    (tmp_path / "ws/a").write_bytes(b"0")
+    await replaced(files, 0)
+    disk.waited.clear()
+    for number in range(1, FIRST):
+        await replaced(files, number)
+    await replaced(files, FIRST)
+    assert disk.waited == ["thread"] * 4 * (FIRST - 1) + ["loop"] * 4
+    disk.waited.clear()
+    disk.seconds = SLOW
+    for number in range(FIRST + 1, FIRST + 3):
+        await replaced(files, number)
+    assert disk.waited == ["loop"] * 4 + ["thread"] * 4
+    assert (files.resolve("a").size, leftovers(tmp_path / "ws")) == (len(str(FIRST + 3)), [])
+    await files.close()
+
+
+async def test_a_call_that_changes_many_files_lets_others_have_their_turn(tmp_path: Path, disk: Disk) -> None:
+    """The first few in place, the rest in a thread."""
+    files = workspace(tmp_path)
+    for number in range(FIRST):
+        await alone(files).write(files.resolve(f"{number}"), b"x", expected_sha256=None)
+    disk.waited.clear()
+    call = alone(files)
+    for number in range(6):
+        await call.write(files.resolve(f"many-{number}"), b"x", expected_sha256=None)
+    assert disk.waited == ["loop"] * 8 + ["thread"] * 4
     await files.close()
 
 
@@ -230,6 +261,19 @@ async def test_who_cannot_have_a_thread_is_told_so(tmp_path: Path, monkeypatch: 
     await call.write(files.resolve("c"), b"x", expected_sha256=None)
     assert (os.listdir(tmp_path / "ws"), [change.path for change in call.changes]) == (["c"], ["c"])
     await files.close()
+
+
+def alone(files: WorkspaceFiles) -> Any:
+    """The workspace of a new call that nobody else waits with."""
+    call = files.bind("a", ())
+    call.alone = True
+    return call
+
+
+async def replaced(files: WorkspaceFiles, number: int) -> None:
+    """Put the next number into the file that holds this one."""
+    expected = sha256(b"%d" % number).hexdigest()
+    await alone(files).write(files.resolve("a"), b"%d" % (number + 1), expected_sha256=expected)
 
 
 # ── a whole call ─────────────────────────────────────────────────────────────────────────────

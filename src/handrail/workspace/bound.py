@@ -21,6 +21,7 @@ from handrail.workspace.resolve import kind_of
 from handrail.workspace.threads import Brake, Threads
 
 _INLINE = reading.INLINE_BYTES
+_IN_PLACE = 4  # changes of one call that the loop may wait for; then others have their turn
 _IFMT = 0o170000
 Changes = list[Change]  # `list` is a method below
 Names = list[str]
@@ -126,11 +127,13 @@ class BoundFiles:
             self._record(change)
             self.bytes_written += 0 if change.op == "mkdir" else len(data)
 
-        job = writing.Writing(self._access, place, order, record, brake)
-        if place.kind is PlaceKind.MISSING and len(data) <= _INLINE:
-            group = self._group
-            return group.write_in_place(job) if self.alone and group.quick(place.root) else await group.write(job)
-        return await self._threads.run(brake, writing.write, job)
+        job, group = writing.Writing(self._access, place, order, record, brake), self._group
+        small = len(data) <= _INLINE and place.size <= _INLINE
+        if small and self.alone and len(self.changes) < _IN_PLACE and group.quick(place.root):
+            return group.write_timed(job)
+        if small and place.kind is PlaceKind.MISSING:
+            return await group.write(job)
+        return await self._threads.run(brake, group.write_timed if self.alone else writing.write, job)
 
     def writing(
         self, place: Place, *, expected_sha256: str | None, mkdirs: bool = True, exclusive: bool = False

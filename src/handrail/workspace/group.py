@@ -22,7 +22,6 @@ from handrail.workspace.writing import Writing, write
 
 MOST = 128
 MOST_THREADS = 16  # that sync the files of one group at the same time
-_SYNCS = 2  # of a single write: the file and its folder
 FROM_FILES = 4  # below that, single syncs are as quick
 # `syncfs` also writes what other programs left unwritten: not where that would take long.
 MAX_DIRTY_BYTES = 16 << 20
@@ -49,13 +48,16 @@ class Group:
         """Whether nobody writes now and the disk is quick: then a write may be made in place."""
         return not self._busy and self.pace(root).quick
 
-    def write_in_place(self, writing: Writing) -> Change:
-        """Write here and now."""
+    def write_timed(self, writing: Writing) -> Change:
+        """Write here and now, and take note of how quick the disk was."""
         began = time.perf_counter()
         try:
             return write(writing)
         finally:  # also when it failed: a disk that is dying takes its time
-            self.pace(writing.place.root).took((time.perf_counter() - began) / _SYNCS)
+            self._took(writing, time.perf_counter() - began)
+
+    def _took(self, writing: Writing, seconds: float) -> None:
+        self.pace(writing.place.root).took(seconds / writing.syncs)
 
     async def write(self, writing: Writing) -> Change:
         """Write with whoever writes now; when cancelled before the effect, nothing is left behind."""
@@ -93,7 +95,7 @@ class Group:
         began = time.perf_counter()
         failures = write_together(batch, self._threads)
         if len(batch) == 1 and not failures:
-            self.pace(batch[0].place.root).took((time.perf_counter() - began) / _SYNCS)
+            self._took(batch[0], time.perf_counter() - began)
         return failures
 
 

@@ -11,6 +11,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 
 from handrail.errors import Code, Problem
 from handrail.words import Change, Place, PlaceKind, noun
@@ -80,6 +81,11 @@ class Writing:
         self._standing: Standing | None = None
         self._digest = hashlib.sha256()
         self.change: Change | None = None
+
+    @property
+    def syncs(self) -> int:
+        """How often a write like this waits for the disk: for the file and its folder, and for a pre-image."""
+        return 2 if self.place.kind is PlaceKind.MISSING else 4
 
     @property
     def device(self) -> int:
@@ -211,14 +217,18 @@ class Writing:
 def write(writing: Writing) -> Change:
     """Carry one write out; Problem and nothing changed where what is there is not what it must be."""
     try:
-        writing.prepare()
-        writing.sync()
-        writing.install()
-        writing.finish()
+        try:
+            writing.prepare()
+            writing.sync()
+            writing.install()
+            writing.finish()
+        except BaseException:
+            with suppress(Exception):  # what failed first is what is told
+                writing.close()
+            raise
+        writing.close()
     except OSError as error:
         raise problem_of(error, writing.place, "written") from None
-    finally:
-        writing.close()
     assert writing.change is not None
     return writing.change
 
