@@ -387,3 +387,11 @@ def test_a_reader_that_had_enough_is_no_error(cli: Cli) -> None:
     )
     assert (ended.returncode, ended.stderr) == (0, b"")
     assert json.loads(ended.stdout)["kind"] == "run.started"
+
+
+def test_a_key_needs_the_run_that_remembers_it(cli: Cli) -> None:
+    """Without one, each call is a run of its own, and a repeated one would be made twice."""
+    ended = cli("call", "--enable", "fs", "--key", "k", "write_file", "path=k.txt", "content=one")
+    assert (ended.code, "name it with --run" in ended.err, (cli.work / "k.txt").exists()) == (2, True, False)
+    named = ("call", "--enable", "fs", "--key", "k", "--run", "r", "write_file", "path=k.txt", "content=one")
+    assert [cli(*named).code for _ in range(2)] == [0, 0]

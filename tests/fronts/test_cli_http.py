@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +21,12 @@ class _Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with a page, or with a large file that takes its time."""
         large = self.path == "/large"
+        if self.path == "/away":
+            self.send_response(302)
+            self.send_header("Location", "http://elsewhere.example/there")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         self.send_response(200)
         self.send_header("Content-Type", "application/octet-stream" if large else "text/html")
         self.send_header("Content-Length", str(20_000_000 if large else 14))
@@ -65,6 +73,16 @@ def test_another_host_is_refused_and_explained(cli: Cli, port: int) -> None:
         assert f"127.0.0.1:{port}" in text
 
 
+def test_a_redirect_that_is_denied_is_explained_for_where_it_leads(cli: Cli, port: int) -> None:
+    """The first address is allowed: to explain that one would help nobody."""
+    call = cli("call", "http_fetch", f"url=http://127.0.0.1:{port}/away")
+    tried = re.search(r"what would change that: handrail (.*)", call.err)
+    assert (call.code, tried is not None) == (3, True), call.err
+    words = shlex.split(tried[1])
+    assert words == ["policy", "explain", "http_fetch", "url=http://elsewhere.example/there"]
+    assert cli(*words).code == 3
+
+
 def test_a_long_download_shows_how_far_it_is(cli: Cli, port: int) -> None:
     """At a terminal only; the line is gone at the end."""
     call = ["call", "http_download", f"url=http://127.0.0.1:{port}/large", "path=large.bin"]
@@ -86,6 +104,19 @@ def test_a_long_download_shows_how_far_it_is(cli: Cli, port: int) -> None:
 def test_the_line_says_how_far_a_download_is(done: int, total: int, shown: str) -> None:
     """Also where the length is not known, or wrong."""
     assert line(done, total) == shown
+
+
+@pytest.mark.parametrize("columns", range(1, 61))
+def test_the_line_never_wraps(columns: int) -> None:
+    """A line that wraps is not written over, and each refresh would leave one behind."""
+    for done, total in ((5_000_000, 10_000_000), (123_456_000_000, 987_654_000_000), (7, 0)):
+        shown = line(done, total, columns)
+        assert (len(shown) < columns, "\n" in shown) == (True, False)
+
+
+def test_a_narrow_terminal_has_a_shorter_bar_or_none() -> None:
+    """The figures are what is needed most."""
+    assert (line(5, 10, 40), line(5, 10, 24)) == (f"{'█' * 10}{'░' * 9}  50%  0.0 of 0.0 MB", "50%  0.0 of 0.0 MB")
 
 
 def test_a_short_download_shows_nothing() -> None:

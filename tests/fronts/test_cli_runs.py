@@ -202,6 +202,15 @@ def test_a_call_is_found_without_the_name_of_its_run(edited: Cli) -> None:
     assert (unknown.code, "has a call 'nothing'" in unknown.err) == (2, True)
 
 
+@pytest.mark.parametrize("run", [(), ("r",)])
+def test_undo_of_a_call_without_its_id_takes_nothing_back(edited: Cli, run: tuple[str, ...]) -> None:
+    """An empty one is what a script gives whose variable is not set."""
+    before = (edited.work / "a.txt").read_text()
+    ended = edited("runs", "undo", *run, "--call", "")
+    assert (ended.code, "--call needs the id of a call" in ended.err) == (2, True)
+    assert (edited.work / "a.txt").read_text() == before != "one\ntwo\nthree\n"
+
+
 def test_undo_of_one_call_by_the_end_of_its_id(edited: Cli) -> None:
     """As `runs show` prints it at a terminal."""
     call = json.loads(edited("runs", "show", "r", "--json").out)["calls"][1]["call_id"]

@@ -150,6 +150,13 @@ def test_a_person_sees_the_change_and_is_asked(cli: Cli, answer: str) -> None:
         assert json.loads(file.read_text())["mcpServers"]["handrail"]["args"] == ["mcp", "--workspace", str(cli.work)]
 
 
+def test_a_file_that_cannot_be_written_is_named_itself(cli: Cli) -> None:
+    """Not the draft that was to take its place."""
+    (cli.work / ".cursor").write_text("in the way")
+    ended = cli("mcp", "install", "cursor", "--yes")
+    assert (ended.code, ended.err.count("/.cursor/mcp.json: cannot be")) == (2, 1), ended.err
+
+
 def test_what_is_there_stays_in_its_order(cli: Cli) -> None:
     """Unknown keys, other servers, order and indentation; the former file is kept beside it."""
     file = cli.work / ".mcp.json"
@@ -159,7 +166,8 @@ def test_what_is_there_stays_in_its_order(cli: Cli) -> None:
     file.write_text(before)
     file.chmod(0o640)
     shown = cli("mcp", "install", "mcp-json")
-    assert (file.read_text(), "+" in shown.out, "--yes writes it" in shown.err) == (before, True, True)
+    assert (shown.code, file.read_text(), "+" in shown.out) == (1, before, True)
+    assert "--yes writes it" in shown.err
     assert cli("mcp", "install", "mcp-json", "--yes").code == 0
     after = json.loads(file.read_text())
     assert list(after) == ["zebra", "mcpServers", "a"]

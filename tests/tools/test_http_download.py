@@ -70,6 +70,8 @@ async def test_a_file_that_is_there_is_replaced_only_when_asked(server: Server, 
     """And replacing asks a person."""
     (work / "b").write_text("old")
     args = {"url": server.url("/f"), "path": "b"}
+    async with opened(opens, server) as runtime:  # nobody is asked for what can only fail
+        assert code(await runtime.call("http_download", args)) == "ALREADY_EXISTS"
     async with opened(opens, server, mode="interactive", approver=ScriptedApprover("once")) as runtime:
         assert code(await runtime.call("http_download", args)) == "ALREADY_EXISTS"
         assert (work / "b").read_text() == "old"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from handrail.errors import Code
+from handrail.errors import Code, Problem
 from handrail.tools.fs.move_path import move_path
 from handrail.words import Evidence, How, TouchKind
 from tools._fakes import Desk, desk_at
@@ -54,6 +54,14 @@ async def test_nothing_is_replaced_unless_meant(desk: Desk) -> None:
     assert problem.next_call == {"tool": "move_path", "args": {"source": "a", "target": "b", "overwrite": True}}
     answer = await desk.call(move_path, **problem.next_call["args"])
     assert (desk.bytes("b"), answer.data.replaced) == (b"a\n", True)
+
+
+async def test_nobody_is_asked_for_a_move_that_can_only_fail(desk: Desk) -> None:
+    """What is said to a caller is said before a person looks at it; a move that replaces something is for them."""
+    with pytest.raises(Problem) as caught:
+        await desk.preview(move_path, source="a", target="b")
+    assert caught.value.code is Code.ALREADY_EXISTS
+    assert await desk.preview(move_path, source="a", target="b", overwrite=True) == ""
 
 
 async def test_moving_onto_a_folder_names_the_path_inside(desk: Desk) -> None:

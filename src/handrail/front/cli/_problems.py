@@ -65,7 +65,15 @@ def _rule(outcome: Outcome, error: ErrorInfo, given: Mapping[str, Any]) -> Itera
     if rule:
         yield f"  rule: {rule}{f' at {where}' if where else ''}"
     if outcome.status is Status.DENIED and rule and outcome.tool != "undo_changes":  # which nobody calls by its name
-        yield f"  what would change that: {explaining(outcome.tool, given)}"
+        yield f"  what would change that: {explaining(outcome.tool, _at_redirect(error, given))}"
+
+
+def _at_redirect(error: ErrorInfo, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The call as it would be for the address that was denied: another one than the first where that led on."""
+    via = error.details.get("redirects")
+    if not isinstance(via, list) or not via:
+        return given
+    return {**given, "raw": None, "pairs": (f"url={via[-1]}",)}
 
 
 def _short(value: Any) -> str:

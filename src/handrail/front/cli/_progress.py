@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from handrail.processes.sink import Written
     from handrail.runtime import Runtime
 
-WIDTH = 30
+WIDTH, LEAST_WIDTH = 30, 5  # of the bar
 FIRST_SECONDS, BETWEEN_SECONDS = 0.5, 0.1
 PROGRAM_FIRST_SECONDS, PROGRAM_BETWEEN_SECONDS = 1.0, 0.2
 
@@ -48,7 +48,7 @@ class Bar:
         now = time.monotonic()
         if now >= self._next:
             self._next, self._shown = now + BETWEEN_SECONDS, True
-            self._stream.write(f"\r{line(done, total)}\x1b[K")
+            self._stream.write(f"\r{line(done, total, _columns(self._stream))}\x1b[K")
             self._stream.flush()
 
     def clear(self) -> None:
@@ -108,10 +108,14 @@ def program_line(seconds: float, written: Written, columns: int) -> str:
     return text if cell_len(text) < columns else f"{set_cell_size(text, max(1, columns - 2))}…"
 
 
-def line(done: int, total: int) -> str:
-    """Write how far a download is."""
+def line(done: int, total: int, columns: int = 80) -> str:
+    """Write how far a download is, in a line that does not wrap."""
     if total <= 0:
-        return f"{done / 1e6:.1f} MB"
+        return f"{done / 1e6:.1f} MB"[: columns - 1]
     part = min(1.0, done / total)
-    full = round(part * WIDTH)
-    return f"{'█' * full}{'░' * (WIDTH - full)} {part:4.0%}  {done / 1e6:.1f} of {total / 1e6:.1f} MB"
+    said = f"{part:4.0%}  {done / 1e6:.1f} of {total / 1e6:.1f} MB"
+    width = min(WIDTH, columns - len(said) - 2)
+    if width < LEAST_WIDTH:
+        return said.strip()[: columns - 1]
+    full = round(part * width)
+    return f"{'█' * full}{'░' * (width - full)} {said}"

@@ -206,7 +206,7 @@ def _find(request_id: str) -> Any:
 
 def _is_ours(tool: str) -> bool:
     """Whether the command line has the tool itself; others are a program's own."""
-    from handrail.compose import entry_point_tools
+    from handrail.packages import entry_point_tools
     from handrail.tools import builtin
 
     return tool in builtin() or tool in entry_point_tools()

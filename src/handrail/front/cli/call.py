@@ -46,7 +46,10 @@ EXIT = {Status.OK: 0, Status.FAILED: 1, Status.DENIED: 3, Status.PENDING: 4}
 @click.option("--approve", is_flag=True, help="see the request at this terminal, approve and run in one go")
 @click.option("--approval", metavar="ID", help="replay exactly the request that was approved")
 @click.option(
-    "--key", "idempotency_key", metavar="KEY", help="idempotency key: a repeated call gives the first outcome"
+    "--key",
+    "idempotency_key",
+    metavar="KEY",
+    help="idempotency key: repeated within one --run, it gives the first outcome",
 )
 @click.option("--permissions", metavar="KINDS", help="limit the call to these kinds of touch, separated by commas")
 @click.option("--skill", metavar="NAME", help="the skill on whose behalf the call is made")
@@ -67,6 +70,10 @@ def command(**given: Any) -> int:
         raise click.UsageError("--approve asks a person and --headless never does; choose one.")
     if given["wait"] is not None and given["headless"]:
         raise click.UsageError("--wait waits for a person and --headless never does; choose one.")
+    if given["idempotency_key"] is not None and given["run_id"] is None:
+        raise click.UsageError(
+            "--key is remembered by a run: name it with --run, in the first call and in each repeated one."
+        )
     if given["approval"] is not None:
         from handrail.front.cli._replay import replay
 

@@ -132,7 +132,7 @@ def _carried_out(plan: Any, *, yes: bool) -> int:
     sys.stdout.flush()
     if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
         sys.stderr.write("Nothing is written: nobody can be asked here. --yes writes it.\n")
-        return 0
+        return 1
     if not yes and not click.confirm(f"Write {plan.path}?", err=True):
         sys.stderr.write("Nothing is written.\n")
         return 0

@@ -207,6 +207,8 @@ def undo(run: str | None, call_id: str | None, **given: Any) -> int:
     from handrail.front.cli._undo import take_back
     from handrail.front.cli._undoable import last_change, run_of_call
 
+    if call_id == "":  # a variable of a script that is not set: not a wish for whatever there is
+        raise click.UsageError("--call needs the id of a call; `handrail runs show RUN` names them.")
     if run is not None:
         folder = folder_of(run, given)
     elif call_id is not None:

@@ -134,7 +134,7 @@ def _plain_library() -> Library:
 
 def _tool_names() -> Any:
     from handrail.catalog import Catalog
-    from handrail.compose import entry_point_tools
+    from handrail.packages import entry_point_tools
     from handrail.tools import builtin
 
     return Catalog(lazy=builtin(), more=entry_point_tools).names

@@ -28,7 +28,7 @@ def command(ctx: click.Context) -> None:
 def _known(given: Mapping[str, Any]) -> Iterator[tuple[Tool, bool]]:
     """Every tool with whether it is enabled here; no run is opened for that."""
     from handrail.catalog import Catalog
-    from handrail.compose import entry_point_tools
+    from handrail.packages import entry_point_tools
     from handrail.policy.enablement import enabled
     from handrail.policy.world import ToolFacts
     from handrail.tools import builtin

@@ -180,6 +180,14 @@ def _indent(text: str | None) -> int | str:
 
 def write(plan: Plan) -> Path | None:
     """Write the file whole or not at all; what was there is kept beside it, and its place is given."""
+    try:
+        return _written(plan)
+    except OSError as error:
+        reason = error.strerror or error
+        raise SettingsFault(f"{plan.path}: cannot be written ({reason}); --print shows the entry") from None
+
+
+def _written(plan: Plan) -> Path | None:
     target = plan.path
     target.parent.mkdir(parents=True, exist_ok=True)
     kept, mode = None, 0o644

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from posixpath import basename
-from typing import Annotated
+from typing import Annotated, Any
 
 from handrail.catalog import Touching, Writes, tool
 from handrail.errors import Code, Problem
@@ -26,7 +26,13 @@ class Move:
     replaced: bool
 
 
-@tool(risk="high")
+async def _preview(files: Workspace, source: Place, target: Place, overwrite: bool, **_: Any) -> str:
+    """Nothing to show; but what cannot be moved is said before a person is asked."""
+    _check(files, source, target, overwrite)
+    return ""
+
+
+@tool(risk="high", preview=_preview)
 async def move_path(
     files: Workspace,
     source: Leaves,

@@ -13,7 +13,7 @@ from handrail.catalog import Writes, tool
 from handrail.errors import Code, Problem
 from handrail.ports import Net, Secrets, Workspace
 from handrail.tools.http import _request as ask
-from handrail.words import Answer, Evidence, How, PlaceKind, Touch, TouchKind
+from handrail.words import Answer, Evidence, How, Place, PlaceKind, Touch, TouchKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,13 @@ def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:
     return (*ask.touches(args), Touch(TouchKind.FS_WRITE, args["path"], how=How.REPLACE))
 
 
-@tool(risk="high", touches=_touches, permissions=("net.connect", "fs.write"), timeout_seconds=125)
+async def _preview(path: Place, overwrite: bool, **_: Any) -> str:
+    """Nothing to show; but what is in the way is said before a person is asked."""
+    _need_room(path, overwrite)
+    return ""
+
+
+@tool(risk="high", touches=_touches, permissions=("net.connect", "fs.write"), timeout_seconds=125, preview=_preview)
 async def http_download(
     net: Net,
     files: Workspace,
@@ -45,9 +51,7 @@ async def http_download(
     sha256: Annotated[str | None, Field(pattern="^[0-9A-Fa-f]{64}$"), "what the file must be"] = None,
 ) -> Answer[Downloaded]:
     """Download a file from an allowed host into the workspace; it is there whole or not at all."""
-    if path.kind is not PlaceKind.MISSING and not overwrite:
-        text = f"{path.shown} exists already; `overwrite: true` replaces it."
-        raise Problem(Code.ALREADY_EXISTS, text, path=path.shown)
+    _need_room(path, overwrite)
     asked = ask.request(url, "GET", headers, timeout_ms=timeout_ms, max_bytes=max_bytes)
     async with files.writing(path, expected_sha256=None, exclusive=not overwrite) as sink:
         digest = new_digest()
@@ -65,6 +69,12 @@ async def http_download(
     said = f"Downloaded {data.url} to {data.path}: {data.bytes} bytes, sha256 {data.sha256}"
     file = Evidence("file", data.path, f"{data.bytes} bytes", data.sha256)
     return Answer(data, said, said, (ask.evidence("GET", response, sha256=data.sha256), file))
+
+
+def _need_room(path: Place, overwrite: bool) -> None:
+    if path.kind is not PlaceKind.MISSING and not overwrite:
+        text = f"{path.shown} exists already; `overwrite: true` replaces it."
+        raise Problem(Code.ALREADY_EXISTS, text, path=path.shown)
 
 
 def _check(wanted: str | None, found: str, shown: str) -> None:
