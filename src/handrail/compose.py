@@ -29,6 +29,7 @@ from handrail.limits import Limits
 from handrail.output.bound import Bounds
 from handrail.output.redact import KINDS, Redactor, SecretKind, known_values
 from handrail.outside import Outside, secrets_of
+from handrail.packages import entry_point_tools
 from handrail.policy import World
 from handrail.programs import Programs
 from handrail.settings import Loaded, Settings, load, paths
@@ -219,7 +220,7 @@ def _bounds(settings: Settings) -> Bounds:
 def _settings(options: Options) -> Loaded:
     flags = {name: value for name, value in {"mode": options.mode, **options.flags}.items() if value is not None}
     if not is_text(os.path.realpath(options.workspace)):
-        raise Misuse(f"the path of the workspace, {os.fsencode(options.workspace)!r}, is not UTF-8; rename the folder")
+        raise Misuse(paths.unreadable(os.path.realpath(options.workspace)))
     return load(options.workspace, config=options.config, flags=flags, environment=os.environ)
 
 
@@ -389,10 +390,3 @@ def _record_start(ground: Ground, world: Worlds) -> None:
 
 def _user() -> str:
     return os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
-
-
-def entry_point_tools() -> dict[str, Callable[[], Tool]]:
-    """Tools that installed packages offer under the entry point group `handrail.tools`; not yet imported."""
-    from importlib.metadata import entry_points
-
-    return {entry.name: entry.load for entry in entry_points(group="handrail.tools")}

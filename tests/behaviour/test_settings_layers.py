@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from handrail.settings import (
     TrustStore,
     cache_dir,
     config_dir,
+    paths,
     preset,
     preset_text,
     runs_dir,
@@ -357,3 +359,20 @@ async def test_a_file_that_holds_settings_may_be_read_and_never_written(tmp_path
     assert read.ok
     assert written.error is not None
     assert (written.error.code, written.error.details["rule"]) == ("PATH_PROTECTED", "builtin.settings")
+
+
+def test_a_path_that_is_no_text_is_told_by_its_cause() -> None:
+    """Its bytes are no UTF-8, or they are and the locale cannot read them."""
+    assert paths.unreadable("/work/\udcff") == (
+        "the path of the workspace, b'/work/\\xff', is not UTF-8; rename the folder"
+    )
+    assert paths.unreadable("/work/\udcc3\udcbc") == (
+        "this locale cannot read the path of the workspace, /work/ü; set LC_ALL=C.UTF-8, or unset PYTHONUTF8"
+    )
+
+
+def test_a_home_that_follows_the_current_folder_is_none() -> None:
+    """What is kept there would be found in that folder alone."""
+    known = pwd.getpwuid(os.getuid()).pw_dir
+    for environment in ({"HOME": "here"}, {"HOME": ""}, {}):
+        assert paths.state_dir(environment) == Path(known, ".local/state/handrail")

@@ -118,6 +118,10 @@ def place(tmp_path: Path) -> Place:
             "[redaction.patterns]\nticket = '\\bT-[0-9^$]+'\n",
             "2: redaction.patterns.ticket: \\b depends on what stands around a secret",
         ),
+        (
+            '[http]\nallowed_networks = ["x"]\n',
+            '2: http.allowed_networks[1]: expected a network such as "10.1.0.0/16" or "fd00::/8", got \'x\'',
+        ),
         ('mode = "headless\n', "1: is not TOML in column 17: Illegal character '\\n'"),
         ("[limits]\nmax_calls = 1\nmax_calls = 2\n", "3: is not TOML in column 14: Cannot overwrite a value"),
     ],

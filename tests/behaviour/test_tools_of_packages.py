@@ -6,9 +6,11 @@ import importlib
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import Distribution, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 
 from handrail.catalog import tool
 from handrail.errors import Code
+from handrail.packages import entry_point_tools
 from handrail.testing import ScriptedApprover
 
 GOOD = '''
@@ -189,3 +192,67 @@ def ran(site: Path, work: Path, *argv: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+# ── where packages are looked for ────────────────────────────────────────────────────────────
+
+POINTS = "[console_scripts]\nloud = loud:main\n\n[handrail.tools]\nshout = loud:shout\n"
+
+
+def lay(site: Path, kind: str) -> str:
+    """Put what a package says of itself into a place on the path, in one of the ways there are; gives the place."""
+    about = {
+        "dist-info": site / "loud-1.0.dist-info",
+        "egg-info": site / "loud.egg-info",
+        "in capitals": site / "LOUD-1.0.DIST-INFO",
+        "an egg": site / "loud-1.0-py3.11.egg" / "EGG-INFO",
+        "a zip": site / "loud-1.0.dist-info",
+    }[kind]
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n")
+    (about / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(POINTS)
+    if kind == "a zip":
+        return shutil.make_archive(str(site / "packed"), "zip", site)
+    return str(about.parent if kind == "an egg" else site)
+
+
+@pytest.mark.parametrize("kind", ["dist-info", "egg-info", "in capitals", "an egg", "a zip"])
+def test_a_tool_is_found_wherever_its_package_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """In every way that Python itself knows; and it is not found where it is not."""
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path / "nowhere"), str(tmp_path)])
+    assert entry_point_tools() == {}
+    monkeypatch.setattr(sys, "path", [*sys.path, lay(tmp_path / "site", kind)])
+    assert list(entry_point_tools()) == ["shout"] == [point.name for point in entry_points(group="handrail.tools")]
+
+
+def test_a_tool_is_found_by_whoever_else_finds_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A finder of its own may know packages that lie on no path."""
+
+    class Other(Distribution):
+        def read_text(self, filename: str) -> str | None:
+            return POINTS if filename == "entry_points.txt" else "Name: loud\n"
+
+        def locate_file(self, path: Any) -> Any:
+            return path
+
+    class Finder:
+        @staticmethod
+        def find_spec(*_: Any) -> None:
+            return None
+
+        @staticmethod
+        def find_distributions(*_: Any) -> list[Distribution]:
+            return [Other()]
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+    assert list(entry_point_tools()) == ["shout"]
+
+
+def test_where_no_package_offers_tools_nobody_reads_what_all_packages_say() -> None:
+    """A start would take longer for it than for all else that it does to list tools."""
+    code = (
+        "import sys; from handrail.packages import entry_point_tools as found; "
+        "print(found(), 'importlib.metadata' in sys.modules)"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "{} False\n"

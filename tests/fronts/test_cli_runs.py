@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import json
@@ -12,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from fronts.conftest import Cli
+from handrail import Runtime
 from handrail.front.cli._tables import run_tree, took
 from handrail.front.cli.root import _told
 from handrail.store import summaries
@@ -209,6 +211,26 @@ def test_undo_of_a_call_without_its_id_takes_nothing_back(edited: Cli, run: tupl
     ended = edited("runs", "undo", *run, "--call", "")
     assert (ended.code, "--call needs the id of a call" in ended.err) == (2, True)
     assert (edited.work / "a.txt").read_text() == before != "one\ntwo\nthree\n"
+
+
+def test_an_id_that_fits_calls_of_several_runs_takes_nothing_back(edited: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest of them is not what was meant just because it is the newest; an id that is whole is clear."""
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, edited.env[name])
+    ids = asyncio.run(_files_made(edited.work, "s", 17))  # so many that two of them end alike
+    end = next(item[-1] for item in ids if sum(other.endswith(item[-1]) for other in ids) > 1)
+    ended = edited("runs", "undo", "--call", end)
+    assert (ended.code, f"calls end with '{end}'" in ended.err, "give more of the id" in ended.err) == (2, True, True)
+    assert len(list(edited.work.glob("made-*"))) == 17
+    assert edited("runs", "undo", "--call", ids[3]).code == 0
+    assert not (edited.work / "made-3").exists()
+
+
+async def _files_made(work: Path, run: str, count: int) -> list[str]:
+    """Make files in a run, and give the ids of its calls."""
+    async with Runtime.open(work, run_id=run, config={"tools": {"enable": ["fs"]}}) as runtime:
+        made = [await runtime.call("write_file", {"path": f"made-{n}", "content": "x"}) for n in range(count)]
+    return [outcome.call_id for outcome in made]
 
 
 def test_undo_of_one_call_by_the_end_of_its_id(edited: Cli) -> None:

@@ -7,11 +7,13 @@ import os
 import sys
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
 from fronts.conftest import Cli
 from fronts.terminal import at_terminal
+from handrail.front.cli.mcp import install
 from handrail.front.mcp.install import CLIENTS
 
 ENTRY = {"command": "handrail", "args": ["mcp"]}
@@ -244,3 +246,16 @@ def test_an_unknown_client_is_wrong_usage(cli: Cli) -> None:
     """With the list of those there are."""
     ended = cli("mcp", "install", "emacs")
     assert (ended.code, "claude-code" in ended.err) == (2, True)
+
+
+def test_no_client_is_told_to_start_what_cannot_start(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the package that serves, nothing is written; the entry can still be printed."""
+    monkeypatch.setitem(sys.modules, "mcp_types", None)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(click.UsageError, match=r"pip install 'handrail\[mcp\]'"):
+        install.main(["mcp-json", "--yes"], standalone_mode=False)
+    assert not (tmp_path / ".mcp.json").exists()
+    assert install.main(["mcp-json", "--print"], standalone_mode=False) == 0
+    assert "handrail" in capsys.readouterr().out

@@ -54,6 +54,7 @@ LAYERS = {
     "approvals": 4,
     "settings": 5,
     "outside": 6,
+    "packages": 6,
     "undoing": 6,
     "faculties": 6,
     "compose": 6,

@@ -15,6 +15,7 @@ BROAD = frozenset({"*", "**", "/", "~", "/*", "/**", "~/", "~/*", "~/**", "**/*"
 _CHANGING = frozenset(
     {"fs.*", "fs.write", "fs.delete", "proc.*", "proc.exec", "net.*", "net.connect", "git.*", "git.write"}
 )
+_WIDE_4, _WIDE_6 = 7, 6  # bits of a network that holds more than any private one: 10.0.0.0/8, fc00::/7
 # Made up: what fits these fits anything.
 _PATHS = ("some-name", "some-folder/some-name")
 _HOST = "some-host.example:443"
@@ -30,6 +31,7 @@ def broad_lint(loaded: Loaded) -> Iterator[Lint]:
             yield from _rule(rule)
     yield from _commands(loaded)
     yield from _hosts(loaded)
+    yield from _networks(loaded)
 
 
 def _rule(rule: RuleEntry) -> Iterator[Lint]:
@@ -62,6 +64,20 @@ def _hosts(loaded: Loaded) -> Iterator[Lint]:
             if _any_host(host):
                 text = f"{key} has {host!r}: {who} may send anything to any public host"
                 yield Lint("warning", loaded.where(key), text, "name the hosts that are meant")
+
+
+def _networks(loaded: Loaded) -> Iterator[Lint]:
+    from ipaddress import ip_network
+
+    for network in loaded.settings.http.allowed_networks:
+        try:
+            found = ip_network(network, strict=False)
+        except ValueError as error:
+            yield Lint("error", loaded.where("http.allowed_networks"), f"http.allowed_networks: {error}")
+            continue
+        if found.prefixlen <= (_WIDE_4 if found.version == 4 else _WIDE_6):
+            text = f"http.allowed_networks has {network!r}: the inner network and this machine itself can be reached"
+            yield Lint("warning", loaded.where("http.allowed_networks"), text, "name the networks that are meant")
 
 
 def _fits_anything(touch: str | None, target: str) -> bool:

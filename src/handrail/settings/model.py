@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 TEXT = r"^[^\x00-\x1f\x7f]+$"
 HOST = r"^(\*|(\*\.)?[^\s/*:@\[\]]+|\[[0-9A-Fa-f:.]+\])(:([0-9]{1,5}|\*))?$"
+NETWORK = r"^[0-9A-Fa-f:.]+/[0-9]{1,3}$"
 NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
 MIB = 1024 * 1024
 
 Text = Annotated[str, Field(pattern=TEXT, max_length=4096)]
 Host = Annotated[str, Field(pattern=HOST, max_length=300)]
-Network = Annotated[str, Field(pattern=r"^[0-9A-Fa-f:.]+/[0-9]{1,3}$", max_length=64)]
+Network = Annotated[str, Field(pattern=NETWORK, max_length=64)]
 Name = Annotated[str, Field(pattern=NAME, max_length=128)]
 Flag = Annotated[bool, Strict()]
 Count = Annotated[int, Strict(), Field(ge=0, le=2**53)]  # 0: no bound

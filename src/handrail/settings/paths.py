@@ -32,7 +32,27 @@ def runs_dir(environment: Environment | None = None) -> Path:
 def home_dir(environment: Environment | None = None) -> Path:
     """The user's home folder."""
     home = (os.environ if environment is None else environment).get("HOME", "")
-    return Path(home if home.startswith("/") else os.path.expanduser("~"))
+    return Path(home if home.startswith("/") else _known_home())
+
+
+def _known_home() -> str:
+    """The home that the system knows; `HOME` that leads elsewhere from each folder is none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # a user that only a number stands for
+        return "/"
+
+
+def unreadable(path: str) -> str:
+    """Why a path is no text: its name, or a locale that reads no other names than ASCII."""
+    name = os.fsencode(path)
+    try:
+        shown = name.decode()
+    except UnicodeDecodeError:
+        return f"the path of the workspace, {name!r}, is not UTF-8; rename the folder"
+    return f"this locale cannot read the path of the workspace, {shown}; set LC_ALL=C.UTF-8, or unset PYTHONUTF8"
 
 
 def user_file(environment: Environment | None = None) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from handrail import spelling
-from handrail.settings.model import BY_NAME, HOST, NAME, SECTIONS, TEXT, RuleText
+from handrail.settings.model import BY_NAME, HOST, NAME, NETWORK, SECTIONS, TEXT, RuleText
 
 _EXPECTED = {
     "bool_type": "true or false",
@@ -21,6 +21,7 @@ _EXPECTED = {
 _PATTERNS = {
     TEXT: "text without control characters, and not empty",
     HOST: 'a host such as "api.example.org", "*.example.org" or "10.0.0.7:8080"',
+    NETWORK: 'a network such as "10.1.0.0/16" or "fd00::/8"',
     NAME: "a name of letters, digits, `_`, `.` and `-`",
 }
 

@@ -53,12 +53,19 @@ def run_of_call(call_id: str, given: Mapping[str, Any]) -> Path:
     """The run of this workspace in which a call was made; an id may be given by its end."""
     from handrail.store.reader import events
 
+    found: dict[str, Path] = {}
     for item in _runs_here(given):
-        if any(str(event.get("call_id", "")).endswith(call_id) for event in events(item.path)):
+        ids = {str(event["call_id"]) for event in events(item.path) if event.get("call_id")}
+        if call_id in ids:
             return Path(item.path)
+        found |= {name: Path(item.path) for name in ids if name.endswith(call_id)}
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        raise click.UsageError(f"{len(found)} calls end with {call_id!r}, such as {min(found)}; give more of the id.")
     raise click.UsageError(
         f"No run of this workspace in {runs_folder(given)} has a call {call_id!r}; `handrail runs show RUN` names "
-        f"the calls of a run.\n{ELSEWHERE.rstrip()}"
+        f"the calls of a run, and the end of an id is enough.\n{ELSEWHERE.rstrip()}"
     )
 
 

@@ -99,6 +99,8 @@ def install(client: str, only_print: bool, yes: bool, user: bool, variables: tup
     if known is None:
         raise unknown("client", client, installing.CLIENTS)
     workspace = Path(workspace_of(given))
+    if not only_print:
+        _need_sdk("mcp")
     _can_start(given)
     flags = {name: given[name] for name in ("preset", "dialect", "config") if given[name]}
     entry = installing.entry_for(known, workspace, flags, variables, user=user)
