@@ -210,3 +210,11 @@ def test_the_module_of_every_verb_has_a_short_start(cli: Cli) -> None:
     assert [
         path.name for path in verbs if "\nfrom rich" in path.read_text() or "\nimport rich" in path.read_text()
     ] == []
+
+
+def test_a_tool_is_shown_in_a_narrow_terminal_without_breaking_words(cli: Cli) -> None:
+    """One argument below the other, where a table would have columns of a few letters."""
+    cli.env["COLUMNS"] = "40"
+    shown = cli("tools", "show", "write_file").out
+    assert max(map(len, shown.splitlines())) <= 40
+    assert {"expected_sha256:", "overwrite", "required", "boolean;", "missing"} <= set(shown.split())

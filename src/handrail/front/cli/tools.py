@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from handrail.catalog import Tool
 
 RISK = {"low": "green", "medium": "yellow", "high": "red"}
+NARROW = 72  # columns of a terminal in which a table has no room for words
 
 
 @click.group("tools", invoke_without_command=True)
@@ -123,6 +124,8 @@ def _show_word(name: str, given: Mapping[str, Any]) -> int:
 
 
 def _describe(spec: Mapping[str, Any]) -> None:
+    from rich.padding import Padding
+
     from handrail.front.cli._tables import plain, wrapped
 
     out, risk, schema = console(), spec["risk"], spec["args_schema"]
@@ -131,11 +134,24 @@ def _describe(spec: Mapping[str, Any]) -> None:
     for line in spec["description"].splitlines():
         out.print(plain(line))
     out.print()
-    table = wrapped("argument", "type", "default", "", wrap=("type", ""))
-    for name, field in schema["properties"].items():
-        default = "[bold]required[/]" if name in schema.get("required", ()) else plain(_json(field.get("default")))
-        table.add_row(plain(name), plain(_kind(field)), default, plain(field.get("description", "")))
-    if schema["properties"]:
+    rows = [
+        (
+            plain(name),
+            plain(_kind(field)),
+            "[bold]required[/]" if name in schema.get("required", ()) else plain(_json(field.get("default"))),
+            plain(field.get("description", "")),
+        )
+        for name, field in schema["properties"].items()
+    ]
+    if out.width < NARROW:
+        for name, kind, default, about in rows:
+            out.print(f"[bold]{name}[/]: {'; '.join(filter(None, (kind, default)))}")
+            if about:
+                out.print(Padding(about, (0, 0, 0, 2), expand=False))
+    elif rows:
+        table = wrapped("argument", "type", "default", "", wrap=("type", ""))
+        for row in rows:
+            table.add_row(*row)
         out.print(table)
     out.print(f"\ntouches: {', '.join(spec['required_permissions']) or 'nothing'}")
 
