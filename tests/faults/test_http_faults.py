@@ -253,13 +253,21 @@ async def _chunk_cut(_: Asked, writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
-@pytest.mark.parametrize("fault", [_cut, _chunk_cut, _silent])
-async def test_a_cut_connection_is_tried_twice_again(fault: Any, broken: Open) -> None:
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (_cut, "is not whole: the connection was closed before all of the length that was said had come."),
+        (_chunk_cut, "is not whole: the connection was closed before the last of its parts had come."),
+        (_silent, "127.0.0.1 closed the connection without an answer."),
+    ],
+)
+async def test_a_cut_connection_is_tried_twice_again(fault: Any, says: str, broken: Open) -> None:
     """A wrong length, a chunk that never comes, no answer at all: UPSTREAM_ERROR after three tries."""
     runtime, server = await broken()
     server.answers["/"] = fault
     outcome = await call(runtime, server, "/")
     assert (code(outcome), len(server.asked)) == ("UPSTREAM_ERROR", 3), outcome.content
+    assert outcome.error is not None and outcome.error.message.endswith(says)
 
 
 async def test_a_cut_download_leaves_nothing_behind(broken: Open, work: Any) -> None:
@@ -325,7 +333,7 @@ async def test_nobody_listening_is_an_upstream_error(broken: Open) -> None:
     outcome = await call(runtime, server, "/")
     assert outcome.error is not None
     assert outcome.error.code == "UPSTREAM_ERROR"
-    assert f"127.0.0.1:{server.port} cannot be reached" in outcome.error.message
+    assert outcome.error.message == f"127.0.0.1:{server.port} cannot be reached: connection refused."
 
 
 async def test_what_speaks_no_http_is_an_upstream_error(broken: Open) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import aiohttp
 
 from handrail.errors import Code, Problem
@@ -26,21 +28,36 @@ def problem_of(error: Exception, url: Url) -> tuple[Problem, bool]:
     if isinstance(cause, Unresolved):
         return _upstream(host, str(cause)), True
     if isinstance(error, aiohttp.ClientConnectorError):
-        return _upstream(host, f"{url.authority} cannot be reached: {error.strerror or error.os_error}"), True
+        return _upstream(host, f"{url.authority} cannot be reached: {_reason(error.os_error)}"), True
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return _upstream(host, f"{host} closed the connection without an answer"), True
     if isinstance(error, aiohttp.ClientResponseError):
         return _malformed(error, host), False
     if isinstance(error, (aiohttp.ClientPayloadError, Cut)):
-        return _upstream(host, f"The body from {host} is not whole: {_first_line(error)}"), True
+        return _upstream(host, f"The body from {host} is not whole: {_missing(error)}"), True
     return _upstream(host, f"{host} failed: {_first_line(error)}"), True
+
+
+def _reason(error: OSError) -> str:
+    """What the system says; the words of the client's library beside it tell a person nothing."""
+    return os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
+
+
+def _missing(error: Exception) -> str:
+    """Why a body ended early."""
+    text = _first_line(error)
+    if "ContentLengthError" in text:
+        return "the connection was closed before all of the length that was said had come"
+    if "TransferEncodingError" in text:
+        return "the connection was closed before the last of its parts had come"
+    return text
 
 
 def _malformed(error: aiohttp.ClientResponseError, host: str) -> Problem:
     text = _first_line(error.message)
     if "Got more than" in text or "Too many" in text:
         return Problem(Code.HTTP_TOO_LARGE, f"The headers from {host} are too large.", host=host)
-    return _upstream(host, f"{host} does not answer in HTTP: {text}")
+    return _upstream(host, f"{host} does not answer in HTTP: {text.rstrip(':')}")
 
 
 def _upstream(host: str, text: str) -> Problem:
