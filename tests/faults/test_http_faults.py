@@ -267,7 +267,8 @@ async def test_a_cut_connection_is_tried_twice_again(fault: Any, says: str, brok
     server.answers["/"] = fault
     outcome = await call(runtime, server, "/")
     assert (code(outcome), len(server.asked)) == ("UPSTREAM_ERROR", 3), outcome.content
-    assert outcome.error is not None and outcome.error.message.endswith(says)
+    assert outcome.error is not None
+    assert outcome.error.message.endswith(says)
 
 
 async def test_a_cut_download_leaves_nothing_behind(broken: Open, work: Any) -> None:
