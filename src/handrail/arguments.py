@@ -180,6 +180,8 @@ class Shape:
                 known = f"not known, use one of {', '.join(names)}" if names else "not known, there are no arguments"
                 problem["expected"] = f"did you mean {near[0]}?" if near else known
         renamed = self._renamed(args) or self._wrapped(args)
+        if renamed is not None and not _is_json(renamed):
+            renamed = None  # it would be refused again
         text = "; ".join(f"`{p['field']}`: {p['expected']}, got {p['got']}" for p in problems[:5])
         raise Problem(
             Code.INVALID_ARGS,
@@ -249,8 +251,7 @@ def _is_json(args: dict[str, Any]) -> bool:
 def _check_json(name: str, value: Any) -> None:
     """Refuse what could not be journaled or digested as JSON."""
     try:
-        if value.__class__ in (str, float, dict, list):
-            strict_json.check(value)
+        strict_json.check(value)
         orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
     except (ValueError, TypeError) as error:
         raise Problem(
@@ -322,7 +323,12 @@ def _revalidated(schema: Any) -> Any:
     def change(node: dict[str, Any]) -> dict[str, Any]:
         if node.get("type") in {"dataclass", "model"}:
             return {**node, "revalidate_instances": "always"}
-        return {**node, "strict": True} if node.get("type") in {"int", "str", "bool", "float"} else node
+        if node.get("type") == "int":
+            return {"ge": strict_json.LEAST_INTEGER, "le": strict_json.MOST_INTEGER, **node, "strict": True}
+        if node.get("type") == "any":
+            handed_on = {"type": "no-info", "function": strict_json.handed_on}
+            return {"type": "function-after", "function": handed_on, "schema": node}
+        return {**node, "strict": True} if node.get("type") in {"str", "bool", "float"} else node
 
     return _walk(schema, change)
 

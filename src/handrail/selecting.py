@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
+from handrail import strict_json
+
 MAX_TEXT_BYTES = 1024 * 1024
 MAX_RESULT_BYTES = 16 * 1024 * 1024  # unless the input was larger
 MAX_WORK = 16 * 1024 * 1024
@@ -80,6 +82,10 @@ def search(expression: str, value: Any, work: Work | None = None) -> Any:
     work.spend(size := written_size(found, min(work.left, MAX_WORK)))
     if size > MAX_RESULT_BYTES and written_size(found, given := written_size(value, 1 << 62)) > given:
         raise ExpressionError(f"gives more than {MAX_RESULT_BYTES} bytes; select less")
+    try:
+        strict_json.check(found)
+    except ValueError as error:
+        raise ExpressionError(f"gives what no answer can hold ({error}); to_string() makes a text of it") from None
     return found
 
 

@@ -1,12 +1,19 @@
-"""JSON as the other side sends it: no duplicate keys, no NaN, no bottomless nesting."""
+"""JSON as the other side sends it: no duplicate keys, no NaN, no bottomless nesting.
+
+Integers of any size may be read, and picked from; only those of 64 bits are handed on: every reader holds them exactly.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import Any, NoReturn
 
+import orjson
+
 MAX_DEPTH = 200
+LEAST_INTEGER, MOST_INTEGER = -(2**63), 2**64 - 1  # that can be written down
 
 
 def loads(text: str | bytes) -> Any:
@@ -15,12 +22,18 @@ def loads(text: str | bytes) -> Any:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
     except RecursionError:
         raise ValueError(f"nested more than {MAX_DEPTH} levels deep") from None
-    check(value)
+    except ValueError as error:
+        raise _in_our_words(error) from None
+    _check(value, integers=False)
     return value
 
 
 def check(value: Any) -> None:
     """Refuse, with ValueError, a value that cannot be written down as JSON and read back the same."""
+    _check(value, integers=True)
+
+
+def _check(value: Any, *, integers: bool) -> None:
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         below = []
@@ -31,10 +44,24 @@ def check(value: Any) -> None:
                 _check_text(item)
             elif isinstance(item, float) and not math.isfinite(item):
                 raise ValueError(f"{item} is not JSON")
+            elif integers and isinstance(item, int) and not LEAST_INTEGER <= item <= MOST_INTEGER:
+                raise ValueError(
+                    f"an integer of {item.bit_length()} bits, more than the 64 that fit; a text can hold it"
+                )
         level = below
         if not level:
             return
     raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+
+
+def handed_on(value: Any) -> Any:
+    """Give a value back if it can be written down as part of an outcome; ValueError otherwise."""
+    try:
+        orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=repr)
+    except TypeError as error:
+        check(value)
+        raise ValueError(str(error)) from None
+    return value
 
 
 def is_text(value: Any) -> bool:
@@ -51,6 +78,11 @@ def _check_text(text: str) -> None:
             text.encode()
         except UnicodeEncodeError as error:
             raise ValueError(f"half of a surrogate pair at character {error.start + 1}") from None
+
+
+def _in_our_words(error: ValueError) -> ValueError:
+    digits = sys.get_int_max_str_digits()
+    return ValueError(f"an integer of more than {digits} digits") if "set_int_max_str_digits" in str(error) else error
 
 
 def _finite(text: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ def plan(events: Iterable[Mapping[str, Any]], call_id: str | None) -> Plan:
     return _steps(ended(events), call_id)
 
 
-def _steps(calls: Iterable[Ended], call_id: str | None) -> Plan:
+def _steps(calls: Sequence[Ended], call_id: str | None) -> Plan:
     wanted = [item for item in calls if item.left and call_id in (None, item.call)]
     steps, lost = [], []
     for item in reversed(wanted):
@@ -72,8 +72,24 @@ def _steps(calls: Iterable[Ended], call_id: str | None) -> Plan:
             if not change.get("kept", True):
                 lost.append(change["path"])
             given = {name: change[name] for name in _FIELDS if change.get(name) is not None}
+            if call_id is not None and (later := _later(str(change["path"]), item, calls)):
+                given["later"] = later
             steps.append({"path": change["path"], "op": change["op"], "call": item.call, **given})
     return Plan(tuple(steps), tuple(lost))
+
+
+def _later(path: str, item: Ended, calls: Sequence[Ended]) -> list[str]:
+    """The calls after one that changed what it had left at a path, or moved it, also with its folder; last first."""
+    found: dict[str, None] = {}
+    for other in calls[calls.index(item) + 1 :]:
+        for change in other.changes if other.left else ():
+            source = change.get("source")
+            if source is not None and f"{path}/".startswith(f"{source}/"):
+                path = str(change["path"]) + path[len(source) :]
+                found[other.call] = None
+            elif change["path"] == path:
+                found[other.call] = None
+    return list(reversed(found))
 
 
 async def undo(runtime: Runtime, call_id: str | None, run: str | None) -> Outcome:

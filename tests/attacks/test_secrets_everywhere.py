@@ -13,6 +13,7 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -74,11 +75,21 @@ def traces_in(text: str, wanted: list[str] = TRACES) -> list[str]:
     return [part for part in halves if part in text]
 
 
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
+    """A cache with the fast engine's database in it; none where that engine is not installed."""
+    folder = tmp_path_factory.mktemp("databases") / "cache"
+    return folder if databases.prepare(folder) else None
+
+
 @pytest.fixture(params=["plain", "fast"])
-def engine(request: pytest.FixtureRequest, own_user: Path) -> str:
+def engine(request: pytest.FixtureRequest, own_user: Path, compiled: Path | None) -> str:
     """Once with each engine."""
-    if request.param == "fast" and not databases.prepare(paths.cache_dir()):
-        pytest.skip("hyperscan is not installed")
+    if request.param == "fast":
+        if compiled is None:
+            pytest.skip("hyperscan is not installed")
+        copytree(compiled, paths.cache_dir())
+        assert databases.cached(paths.cache_dir()) is not None
     return str(request.param)
 
 

@@ -102,3 +102,26 @@ async def test_a_call_that_a_crash_cut_off_is_unknown_and_not_run_again(opens: A
     assert outcome.error.code == "OUTCOME_UNKNOWN"
     assert ran == []
     assert ends[-1]["code"] == "OUTCOME_UNKNOWN"
+
+
+async def test_a_call_whose_numbers_cannot_be_written_down_is_refused_and_recorded(opens: Any, work: Path) -> None:
+    """With a key and without, in what is given and in what comes out: one end on record each, and never our own bug."""
+    (work / "a.json").write_text(f'{{"n": {10**30}}}')
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("json_select", {"path": "a.json", "expression": "n"}),
+        ("json_select", {"json": {"n": 10**30}, "expression": "n"}),
+        ("render_template", {"template": "{{n}}", "data": {"n": 10**5000}}),
+        ("render_template", {"template": "{{n}}", "data": {"n": float("inf")}}),
+        ("read_file", {"path": "a.json", "offset": 10**30}),
+    ]
+    async with opens() as runtime:
+        outcomes = [
+            await runtime.call(name, args, idempotency_key=f"{number}" if keyed else None)
+            for keyed in (True, True, False)
+            for number, (name, args) in enumerate(calls)
+        ]
+        ends = [event["code"] for event in events(runtime.parts.folder.path) if event["kind"] == "tool.failed"]
+    assert [outcome.error.code for outcome in outcomes] == ["INVALID_ARGS"] * 15
+    assert set(ends) == {"INVALID_ARGS"}
+    assert len(ends) == 14  # the one that had begun gives its kept outcome to the repeated key
+    assert outcomes[0] == outcomes[5]

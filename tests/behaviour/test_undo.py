@@ -49,7 +49,7 @@ def tree(work: Path) -> dict[str, str]:
 def contents(work: Path) -> dict[str, str]:
     """Every path below, with its text."""
     return {
-        str(path.relative_to(work)): path.read_text() if path.is_file() else "folder"
+        str(path.relative_to(work)): path.read_text() if path.is_file() else "link" if path.is_symlink() else "folder"
         for path in sorted(work.rglob("*"))
     }
 
@@ -80,6 +80,108 @@ async def test_a_whole_run_is_taken_back_last_first(opens: Any, work: Path, tree
             await runtime.undo()
     assert undone.ok, undone.content
     assert contents(work) == tree
+
+
+# Runs that move folders, files in them changed before and after.
+MOVED: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
+    "written": (
+        ("write_file", {"path": "d/f.txt", "content": "x"}),
+        ("move_path", {"source": "d", "target": "e"}),
+    ),
+    "edited": (
+        ("edit_file", {"path": "old/k.txt", "edits": [{"old": "k", "new": "K"}]}),
+        ("move_path", {"source": "old", "target": "new"}),
+        ("edit_file", {"path": "new/k.txt", "edits": [{"old": "K", "new": "KK"}]}),
+        ("write_file", {"path": "new/more/l.txt", "content": "l"}),
+    ),
+    "twice": (
+        ("write_file", {"path": "a/d/f.txt", "content": "x"}),
+        ("move_path", {"source": "a/d/f.txt", "target": "a/d/g.txt"}),
+        ("move_path", {"source": "link", "target": "a/d/link"}),
+        ("move_path", {"source": "a/d/link", "target": "a/d/other"}),
+        ("move_path", {"source": "a/d", "target": "a/e"}),
+        ("write_file", {"path": "a/d/f.txt", "content": "another"}),
+        ("move_path", {"source": "a", "target": "z"}),
+    ),
+    "replaced": (
+        ("edit_file", {"path": "old/k.txt", "edits": [{"old": "k", "new": "K"}]}),
+        ("delete_path", {"path": "old", "recursive": True, "confirm": True}),
+        ("write_file", {"path": "fresh/k.txt", "content": "fresh"}),
+        ("move_path", {"source": "fresh", "target": "old"}),
+        ("delete_path", {"path": "old/k.txt", "confirm": True}),
+    ),
+}
+
+
+@pytest.mark.parametrize("calls", MOVED.values(), ids=MOVED)
+async def test_a_run_that_moved_the_folder_of_what_it_changed_is_taken_back_whole(
+    opens: Any, work: Path, calls: tuple[tuple[str, dict[str, Any]], ...]
+) -> None:
+    """What lies in a moved folder is looked at where it lies now, and put back where it lay."""
+    (work / "old").mkdir()
+    (work / "old/k.txt").write_text("k")
+    (work / "link").symlink_to("nowhere")
+    before = contents(work)
+    async with opened(opens) as runtime:
+        outcomes = [await runtime.call(name, args) for name, args in calls]
+        assert [outcome.content for outcome in outcomes if not outcome.ok] == []
+        undone = await runtime.undo()
+    assert undone.ok, undone.content
+    assert contents(work) == before
+
+
+@pytest.mark.parametrize("after", range(9))
+@pytest.mark.parametrize("calls", MOVED.values(), ids=MOVED)
+async def test_an_undo_that_broke_off_between_moved_folders_goes_on(
+    opens: Any, work: Path, monkeypatch: pytest.MonkeyPatch, calls: Any, after: int
+) -> None:
+    """After any number of steps; where it had come to its end before it broke, it is whole at once."""
+    (work / "old").mkdir()
+    (work / "old/k.txt").write_text("k")
+    (work / "link").symlink_to("nowhere")
+    before = contents(work)
+    async with opened(opens) as runtime:
+        for name, args in calls:
+            assert (await runtime.call(name, args)).ok
+        with monkeypatch.context() as context:
+            breaking(context, after)
+            if not (await runtime.undo()).ok:
+                context.undo()
+                undone = await runtime.undo()
+                assert undone.ok, undone.content
+    assert contents(work) == before
+
+
+async def test_a_file_changed_in_a_moved_folder_by_somebody_else_is_never_overwritten(opens: Any, work: Path) -> None:
+    """It is named as it is called now, and nothing is moved."""
+    async with opened(opens) as runtime:
+        for name, args in MOVED["written"]:
+            assert (await runtime.call(name, args)).ok
+        (work / "e/f.txt").write_text("somebody's own words\n")
+        after = contents(work)
+        refused = await runtime.undo()
+    assert (refused.error.code, refused.error.details["path"]) == ("STALE_FILE", "e/f.txt")
+    assert contents(work) == after
+
+
+async def test_a_single_call_whose_folder_was_moved_later_names_what_to_take_back_first(opens: Any, work: Path) -> None:
+    """The moves, last first; in this order it can then be taken back."""
+    async with opened(opens) as runtime:
+        wrote = await runtime.call("write_file", {"path": "d/f.txt", "content": "x"})
+        other = await runtime.call("write_file", {"path": "other.txt", "content": "x"})
+        moved = await runtime.call("move_path", {"source": "d", "target": "e"})
+        again = await runtime.call("move_path", {"source": "e/f.txt", "target": "g.txt"})
+        after = contents(work)
+        refused = await runtime.undo(wrote.call_id)
+        assert contents(work) == after
+        assert refused.error.message == (
+            f"d/f.txt has changed since call {wrote.call_id}; nothing was taken back. Calls of the same run changed or "
+            f"moved it later; take these back first: {again.call_id}, {moved.call_id}."
+        )
+        assert refused.error.details["later"] == [again.call_id, moved.call_id]
+        for call in (*refused.error.details["later"], wrote.call_id):
+            assert (await runtime.undo(call)).ok
+    assert (other.ok, contents(work)) == (True, {"other.txt": "x"})
 
 
 async def test_a_later_change_is_never_overwritten(opens: Any, work: Path, tree: dict[str, str]) -> None:

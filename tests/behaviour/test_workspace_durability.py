@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from handrail.errors import Code
+from handrail.errors import Code, Problem
 from handrail.words import Change, Place
 from handrail.workspace import WorkspaceFiles, group, names
 from handrail.workspace.bound import BoundFiles
 from handrail.workspace.threads import Brake, Threads, Ticket
-from handrail.workspace.writing import Order, Writing
+from handrail.workspace.writing import Order, Writing, write
 from workspaces import KeptImages, leftovers, refused, sha, workspace
 
 
@@ -194,6 +194,42 @@ async def test_a_file_that_cannot_be_let_go_is_told_and_keeps_no_other_open(
     told = {writing.place.path: getattr(error, "code", None) for writing, error in failures.items()}
     assert (told, len(os.listdir("/proc/self/fd")) - before) == ({"d/a": Code.IO_ERROR}, 0)
     assert sorted(path.name for path in ws.glob("d/*")) == ["a", "b", "c"]
+
+
+async def test_a_single_write_that_cannot_be_let_go_is_a_problem_and_on_record(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IO_ERROR names the file, as where many write; what was changed by then is told, too."""
+    failing_close(monkeypatch)
+    with pytest.raises(Problem) as caught:
+        write(writing_of(call, files.resolve("f")))
+    details = {"path": "f", "errno": errno.EIO, "error": "EIO"}
+    assert (caught.value.code, caught.value.details) == (Code.IO_ERROR, details)
+    assert caught.value.message == "f could not be written: Input/output error"
+    assert (call.changes, (ws / "f").read_bytes()) == ([Change("f", "create", after=sha(b"x"))], b"x")
+
+
+async def test_what_failed_first_is_told_though_letting_go_fails_as_well(
+    files: WorkspaceFiles, call: BoundFiles, ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that appeared meanwhile stays STALE_FILE."""
+    failing_close(monkeypatch)
+    writing = writing_of(call, files.resolve("f"))
+    (ws / "f").write_bytes(b"other")
+    with pytest.raises(Problem) as caught:
+        write(writing)
+    assert (caught.value.code, (ws / "f").read_bytes(), call.changes) == (Code.STALE_FILE, b"other", [])
+
+
+def failing_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let go, and fail after it, as a disk does that is lost meanwhile."""
+    real = Writing.close
+
+    def close(one: Writing) -> None:
+        real(one)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Writing, "close", close)
 
 
 async def test_a_batch_that_breaks_off_keeps_nobody_waiting(

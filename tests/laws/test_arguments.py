@@ -209,6 +209,7 @@ def test_the_callers_own_arguments_are_never_changed() -> None:
         ({"path": "a", "text": "b"}, {"text": "did you mean content?"}, {"path": "a", "content": "b"}),
         ({"file": "a", "path": "b"}, {"file": "did you mean path?"}, None),
         ({"file": 3}, {"file": "did you mean path?"}, None),
+        ({"file": "a", "data": {"n": 10**30}}, {"file": "did you mean path?"}, None),
         ({"path": "a", "zzz": 1}, {"zzz": f"not known, use one of {', '.join(['path', *DEFAULTS])}"}, None),
     ],
 )
@@ -286,3 +287,47 @@ def test_a_value_is_shown_so_that_a_secret_in_it_is_still_recognised(before: str
         shown = short(value)
         assert token in shown
         assert token not in Redactor(()).text(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A result with a number, and with anything."""
+
+    number: int = 0
+    anything: Any = None
+
+
+@tool(pure=True, risk="low")
+async def counted() -> Counted:
+    """Count."""
+    return Counted()
+
+
+@tool(pure=True, risk="low")
+async def loose() -> dict[str, Any]:
+    """Give anything."""
+    return {}
+
+
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**400, 10**5000], ids=["over", "under", "long", "endless"])
+def test_a_result_with_a_number_that_no_outcome_can_hold_is_refused(number: int) -> None:
+    """INVALID_RESULT names the field, wherever in the result it stands."""
+    told = []
+    for made, value in (
+        (counted, Counted(number=number)),
+        (counted, Counted(anything=[{"a": number}])),
+        (loose, {"a": {"b": number}}),
+    ):
+        with pytest.raises(Problem) as caught:
+            made.shape.result(value)
+        told.append((caught.value.code, [item["field"] for item in caught.value.details["errors"]]))
+    fields = ["number"], ["anything"], ["a"]
+    assert told == [(Code.INVALID_RESULT, field) for field in fields]
+
+
+def test_a_result_with_numbers_of_64_bits_is_taken_whole() -> None:
+    """Both ends of the range, as a number and inside of anything."""
+    for number in (2**64 - 1, -(2**63)):
+        data = {"number": number, "anything": {"a": [number, "x", None]}}
+        assert counted.shape.result(Counted(number, {"a": [number, "x", None]})) == data
+        assert loose.shape.result({"a": number}) == {"a": number}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail import strict_json
+from handrail.store.plain import plain
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -81,3 +83,38 @@ def test_half_a_surrogate_pair_is_refused(text: str) -> None:
     """Text that cannot be encoded cannot be journaled."""
     with pytest.raises(ValueError):  # noqa: PT011
         strict_json.loads(text)
+
+
+@given(st.integers() | st.sampled_from([-(2**63) - 1, -(2**63), 2**63, 2**64 - 1, 2**64, 10**400]))
+def test_an_integer_is_handed_on_exactly_when_64_bits_hold_it(number: int) -> None:
+    """Any is read; one that a reader could round, or a writer refuse, is named before it goes anywhere."""
+    for value in (number, [number], {"a": number}):
+        assert strict_json.loads(json.dumps(value)) == value
+        for test in (strict_json.check, strict_json.handed_on):
+            if -(2**63) <= number < 2**64:
+                test(value)
+                assert orjson.loads(orjson.dumps(value)) == value
+            else:
+                with pytest.raises(ValueError, match=f"of {number.bit_length()} bits, more than the 64"):
+                    test(value)
+
+
+def test_an_integer_of_thousands_of_digits_is_refused_in_plain_words() -> None:
+    """The limit is Python's own; its advice is none for whoever sent the text."""
+    with pytest.raises(ValueError, match=r"^an integer of more than \d+ digits$"):
+        strict_json.loads("[" + "1" * 5000 + "]")
+
+
+@pytest.mark.parametrize(
+    ("number", "kept"),
+    [
+        (2**64 - 1, 2**64 - 1),
+        (-(2**63), -(2**63)),
+        (2**64, str(2**64)),
+        (10**5000, f"an integer of {(10**5000).bit_length()} bits"),
+    ],
+    ids=["most", "least", "over", "endless"],
+)
+def test_the_journal_has_a_form_for_an_integer_of_any_size(number: int, kept: object) -> None:
+    """Nothing stays unrecorded because of a number in it."""
+    assert orjson.loads(orjson.dumps(plain({"a": [number]}))) == {"a": [kept]}

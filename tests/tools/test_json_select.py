@@ -52,6 +52,50 @@ async def test_what_the_evaluator_stumbles_over_is_told(tmp_path: Path, json: An
     assert problem.message.startswith("The expression cannot be evaluated: ")
 
 
+NUMBERS = f'{{"big": {10**30}, "most": {2**64 - 1}, "least": {-(2**63)}, "b": 1}}'
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("big", "an integer of 100 bits, more than the 64 that fit; a text can hold it"),
+        ("@", "an integer of 100 bits, more than the 64 that fit; a text can hold it"),
+        ("[{x: [big]}]", "an integer of 100 bits, more than the 64 that fit; a text can hold it"),
+        ("sum([most, most])", "an integer of 65 bits, more than the 64 that fit; a text can hold it"),
+        ("`99999999999999999999`", "an integer of 67 bits, more than the 64 that fit; a text can hold it"),
+        ("`1e999`", "inf is not JSON"),
+        ("to_number('nan')", "nan is not JSON"),
+        ("sum(`[1e308, 1e308]`)", "inf is not JSON"),
+    ],
+)
+async def test_a_number_that_no_answer_can_hold_is_refused_with_the_way_out(
+    tmp_path: Path, expression: str, why: str
+) -> None:
+    """Neither rounded nor null nor a failure of ours: INVALID_ARGS names it."""
+    async with Searching(tmp_path) as call:
+        problem = await refused(call.call(json_select, json=NUMBERS, expression=expression))
+    text = f"The expression gives what no answer can hold ({why}); to_string() makes a text of it."
+    assert (problem.code, problem.message) == (Code.INVALID_ARGS, text)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("to_string(big)", str(10**30)),
+        ("big > most", True),
+        ("b", 1),
+        ("[least, most]", [-(2**63), 2**64 - 1]),
+    ],
+)
+async def test_a_large_number_may_be_compared_left_out_and_written_as_text(
+    tmp_path: Path, expression: str, value: Any
+) -> None:
+    """Only handing it on as a number is refused, and 64 bits come back whole."""
+    async with Searching(tmp_path) as call:
+        answer = await call.call(json_select, json=NUMBERS, expression=expression)
+    assert answer.data == Selected(value)
+
+
 async def test_a_file_is_read_through_the_workspace(tmp_path: Path) -> None:
     """`path` instead of `json`, with the file as evidence."""
     fill(tmp_path, {"a.json": '\ufeff{"a": "é"}'})

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from handrail.approvals import emoji
 from handrail.ports import Request
 from handrail.words import Risk
 
@@ -32,6 +33,7 @@ _IGNORED = (
     (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
 )  # fmt: skip
 _BLANK = frozenset("\u2800") | {chr(code) for first, last in _IGNORED for code in range(first, last + 1)}
+_OF_EMOJI = frozenset((emoji.TEXT_STYLE, emoji.EMOJI_STYLE, emoji.JOINER))
 _ESCAPED = r"<U\+[0-9A-F]{4,6}>"
 _RISK_STYLE = {Risk.LOW: "green", Risk.MEDIUM: "yellow", Risk.HIGH: "bold red"}
 _DIFF_STYLE = {"+++": "bold", "---": "bold", "@@ ": "cyan", "+": "green", "-": "red"}
@@ -47,20 +49,24 @@ class Line:
 
 
 def visible(text: str) -> str:
-    """Write out whatever a terminal would obey, hide or reorder: `<U+001B>` for an escape."""
+    """Write out whatever a terminal would obey, hide or reorder: `<U+001B>` for an escape. Emoji stay whole."""
     if text.isascii() and text.isprintable():
         return text
     marks = 0
     shown = []
-    for char in text:
+    for place, char in enumerate(text):
         marks = marks + 1 if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me") else 0
         if char == "\t":
             shown.append("→   ")
-        elif char.isprintable() and char not in _BLANK and marks <= _MAX_MARKS:
+        elif _is_seen(char, marks) or (char in _OF_EMOJI and emoji.belongs(text, place)):
             shown.append(char)
         else:
             shown.append(f"<U+{ord(char):04X}>")
     return "".join(shown)
+
+
+def _is_seen(char: str, marks: int) -> bool:
+    return char.isprintable() and char not in _BLANK and marks <= _MAX_MARKS
 
 
 def lines(request: Request, now: float, width: int | None = None) -> list[Line]:

@@ -151,8 +151,21 @@ def _example_matches(rule: Rule, example: str) -> bool:
         full = example if host_and_port(example)[1] else f"{example}:443"
         return host_matches(rule.target, full, any_port=restricts)
     if rule.touch in ("proc.exec", "proc.*"):
-        return words_match(rule.target, example.split(), prefix=restricts)
+        fits = words_match(rule.target, example.split(), prefix=restricts)
+        return fits and (restricts or not _runs_more(example))
     return path_matches(rule.target, example, covers_below=restricts)
+
+
+def _runs_more(example: str) -> bool:
+    """Whether an argument has the program run another: no rule that allows words covers that."""
+    import shlex
+
+    from handrail.policy.shell.arguments import hidden_program
+
+    try:
+        return hidden_program(shlex.split(example)) != ""
+    except ValueError:  # a quote that does not end
+        return False
 
 
 def _met_below(rule: Rule, touch: Touch) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from handrail.strict_json import LEAST_INTEGER, MOST_INTEGER
+
 MAX_DEPTH = 50
 
 
@@ -13,7 +15,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, (bool, float)):
         return value
     if isinstance(value, int):
-        return int(value) if -(2**63) <= value < 2**63 else str(value)
+        return int(value) if LEAST_INTEGER <= value <= MOST_INTEGER else _digits(value)
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if depth > MAX_DEPTH:
@@ -23,3 +25,10 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(item, depth + 1) for item in value]
     return plain(str(value))
+
+
+def _digits(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:  # thousands of digits
+        return f"an integer of {value.bit_length()} bits"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from handrail.policy.shell import git
+from handrail.policy.shell import git, make
 from handrail.policy.shell.git import shortened
 from handrail.policy.shell.programs import sed_scripts_plain
 
@@ -44,6 +44,10 @@ _HIDDEN = {
         ("ctags", r"--options|--_"),
         ("go", r"-toolexec|-exec|generate"),
         ("cargo", r"--config"),
+        ("cmake", r"-P|-E|-C"),
+        ("pnpm", r"--config\."),
+        ("rake", r"-[a-zA-Z]*[eEpfrR]|--(?:execute|rakefile|require|rakelib)"),
+        ("just", r"-[a-zA-Z]*[cf]|--(?:command|shell|justfile|set)"),
         ("mutt mail mailx", r".*"),
         ("dpkg apt apt-get", r"-o|--option|--pre-invoke"),
         ("ip", r"netns"),
@@ -62,6 +66,9 @@ _LONG = {
     "man": ("--pager", "--html"),
     "wget": ("--use-askpass", "--execute", "--config"),
     "zip": ("--unzip-command",),
+    "npm": ("--script-shell", "--shell", "--node-options", "--git", "--viewer", "--editor", "--userconfig"),
+    "pnpm": ("--script-shell", "--node-options"),
+    "yarn": ("--script-shell", "--node-options", "--use-yarnrc"),
 }  # fmt: skip
 _FIRST_TOO = frozenset({"alias", "enable", "hash", "shopt", "bind", "complete", "let", "declare", "typeset", "fc"})
 
@@ -73,6 +80,8 @@ def hidden_program(texts: Sequence[str]) -> str:
     name = texts[0].rsplit("/", 1)[-1]
     if name == "git":
         return git.runs_programs(texts)
+    if name in make.NAMES:
+        return make.runs_programs(texts)
     if name == "set":
         return _options(texts)
     if name in ("sed", "gsed"):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from handrail.catalog import tool
 from handrail.errors import Code, Problem
 from handrail.ports import Archive, Places, Workspace
+from handrail.tools.runs._spots import Shift, Spot, path_of, paths_of, spot_of
 from handrail.words import Answer, Change, How, Place, PlaceKind, Touch, TouchKind
 
 
@@ -26,6 +27,7 @@ class Restore:
     mode: int | None = None
     source: str | None = None
     link: str | None = None
+    later: list[str] = field(default_factory=list)  # calls that changed or moved it since, last first
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ def undo_touches(args: Mapping[str, Any]) -> Sequence[Touch]:
         touches.append(Touch(kind, step.path, how=How.UNDO, follow=False))
         if step.op == "move" and step.source is not None:
             touches.append(Touch(TouchKind.FS_WRITE, step.source, how=How.UNDO, follow=False))
+    # What lies in a folder that is moved back is looked at where it lies now.
+    named, shifts = {touch.target for touch in touches}, _shifts(args["steps"])
+    elsewhere = {path: None for spot in _chains(args["steps"], shifts) for path in paths_of(spot, shifts)}
+    touches += [Touch(TouchKind.FS_WRITE, path, how=How.UNDO, follow=False) for path in elsewhere if path not in named]
     return touches
 
 
@@ -79,12 +85,13 @@ async def undo_changes(
     files: Workspace, archive: Archive, places: Places, run: str, steps: list[Restore], broke_off: bool = False
 ) -> Answer[Undone]:
     """Put back what calls of a run changed, last first; refuses where something has changed since."""
-    done = await _done(files, places, steps, most=len(steps) if broke_off else 0)
+    shifts = _shifts(steps)
+    done = await _done(files, places, steps, shifts, most=len(steps) if broke_off else 0)
     left = steps[done:]
-    for step in left:
+    for number, step in enumerate(left, done):
         place = places[step.path]
         if step.op == "move" and step.source is not None:
-            await files.move(place, places[step.source], overwrite=False)
+            await files.move(_as_it_lies(places, step, number, done, shifts), places[step.source], overwrite=False)
             continue
         kept = step.before is not None and step.op in ("replace", "delete") and step.link is None
         image = await archive.load(run, step.before) if kept and step.before is not None else None
@@ -97,6 +104,14 @@ async def undo_changes(
     return Answer(undone, summary, "\n".join([summary, *(f"{_BACK[step.op]} {step.path}" for step in left)]))
 
 
+def _as_it_lies(places: Places, step: Restore, number: int, done: int, shifts: Sequence[Shift]) -> Place:
+    """The place of what a step moves back: of the kind that it was judged to be, wherever it lay then."""
+    place, then = places[step.path], path_of(spot_of(step.path, number, shifts), done, shifts)
+    if place.kind is not PlaceKind.MISSING or then is None:
+        return place
+    return replace(place, kind=places[then].kind)
+
+
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
@@ -104,8 +119,12 @@ def _counted(count: int, what: str) -> str:
 _ANY, _PRESENT = "any", "present"  # states beside a hash, a kind, and None for nothing
 
 
-def _ends(step: Restore) -> list[tuple[str, str | None, str | None]]:
-    """The paths that a step back changes: what stands there before it, and what after it."""
+def _ends(step: Restore, number: int, shifts: Sequence[Shift]) -> list[tuple[Spot, str | None, str | None]]:
+    """The spots that a step back changes: what stands there before it, and what after it."""
+    return [(spot_of(path, number, shifts), now, then) for path, now, then in _changed(step)]
+
+
+def _changed(step: Restore) -> list[tuple[str, str | None, str | None]]:
     if step.op in ("mkdir", "rmdir"):
         return [(step.path, _ANY, _ANY)]
     if step.op == "move" and step.source is not None:
@@ -115,48 +134,102 @@ def _ends(step: Restore) -> list[tuple[str, str | None, str | None]]:
     return [(step.path, None if step.op == "delete" else step.after, link or step.before)]
 
 
-async def _done(files: Workspace, places: Places, steps: Sequence[Restore], most: int) -> int:
+async def _done(files: Workspace, places: Places, steps: Sequence[Restore], shifts: Sequence[Shift], most: int) -> int:
     """How many steps an undo that broke off has done: the files stand as they do after these, and before the others.
 
     Refuses before anything is touched where they stand otherwise; where none broke off (`most` is 0), also where they
     happen to stand as they did in between, for that is somebody's own change.
     """
-    chains = _chains(steps)
-    actual = {path: await _state(files, places[path], chain) for path, chain in chains.items()}
-    at = dict.fromkeys(chains, 0)
-    wrong = {path: None for path, chain in chains.items() if not _stands(actual[path], chain[0])}
-    strange = [path for path in wrong if not any(_stands(actual[path], state) for state in chains[path])]
-    blamed = next(iter(strange or wrong), "")
-    done = 0
-    for step in steps[:most]:
+    look = _Look(shifts, _chains(steps, shifts))
+    await look.at_all(files, places, whole=most > 0)
+    wrong = {spot: None for spot in look.chains if not look.fits(spot)}
+    blamed = next((spot for spot in wrong if look.strange(spot)), next(iter(wrong), None))
+    for number, step in enumerate(steps[:most]):
         if not wrong:
             break
-        done += 1
-        for path, _, _ in _ends(step):
-            at[path] += 1
-            if _stands(actual[path], chains[path][at[path]]):
-                wrong.pop(path, None)
-            else:
-                wrong[path] = None
-    if not wrong:
-        return done
-    call = next(step.call for step in steps if blamed in (step.path, step.source))
-    raise Problem(
+        for spot in look.take(number, step):
+            wrong.pop(spot, None)
+            if not look.fits(spot):
+                wrong[spot] = None
+    if not wrong or blamed is None:
+        return look.taken
+    look.taken = 0
+    raise _stale(blamed, look, steps)
+
+
+def _stale(blamed: Spot, look: _Look, steps: Sequence[Restore]) -> Problem:
+    ends = ((step, spot) for number, step in enumerate(steps) for spot, _, _ in _ends(step, number, look.shifts))
+    step = next(step for step, spot in ends if spot == blamed)
+    path, wanted = look.path(blamed) or blamed[1], look.chains[blamed][0]
+    text = f"{path} has changed since call {step.call}; nothing was taken back."
+    if step.later:
+        text += f" Calls of the same run changed or moved it later; take these back first: {', '.join(step.later)}."
+    return Problem(
         Code.STALE_FILE,
-        f"{blamed} has changed since call {call}; nothing was taken back.",
-        path=blamed,
-        expected_sha256=None if chains[blamed][0] in (_ANY, _PRESENT) else chains[blamed][0],
-        actual_sha256=actual[blamed],
-        call=call,
+        text,
+        path=path,
+        expected_sha256=None if wanted in (_ANY, _PRESENT) else wanted,
+        actual_sha256=look.actual.get(path),
+        call=step.call,
+        later=step.later or None,
     )
 
 
-def _chains(steps: Sequence[Restore]) -> dict[str, list[str | None]]:
-    """How each path stands after none, one, two … of the steps that change it."""
-    chains: dict[str, list[str | None]] = {}
-    for step in steps:
-        for path, now, then in _ends(step):
-            chain = chains.setdefault(path, [now])
+class _Look:
+    """What stands at each spot, and what shall stand there as more and more steps are taken."""
+
+    def __init__(self, shifts: Sequence[Shift], chains: dict[Spot, list[str | None]]) -> None:
+        self.shifts, self.chains = shifts, chains
+        self.actual: dict[str, str | None] = {}
+        self.taken = 0
+        self._at = dict.fromkeys(chains, 0)
+
+    async def at_all(self, files: Workspace, places: Places, *, whole: bool) -> None:
+        """Look at every spot where it lies now; with `whole`, also where it would lie after any number of steps."""
+        for spot, chain in self.chains.items():
+            paths = paths_of(spot, self.shifts) if whole else [path for path in [self.path(spot)] if path is not None]
+            for path in paths:
+                if set(chain) != {_ANY} and path not in self.actual:
+                    self.actual[path] = await _hash(files, places[path])
+
+    def path(self, spot: Spot) -> str | None:
+        """Where a spot lies by now."""
+        return path_of(spot, self.taken, self.shifts)
+
+    def fits(self, spot: Spot) -> bool:
+        """Whether a spot stands as it shall by now; one that is not there yet, or no more, does."""
+        path = self.path(spot)
+        return path is None or _stands(self.actual.get(path), self.chains[spot][self._at[spot]])
+
+    def strange(self, spot: Spot) -> bool:
+        """Whether a spot stands as no number of steps would leave it."""
+        actual = self.actual.get(self.path(spot) or "")
+        return not any(_stands(actual, state) for state in self.chains[spot])
+
+    def take(self, number: int, step: Restore) -> list[Spot]:
+        """Think one more step taken; gives the spots that stand otherwise by it."""
+        changed = [spot for spot, _, _ in _ends(step, number, self.shifts)]
+        for spot in changed:
+            self._at[spot] += 1
+        self.taken = number + 1
+        return list(self.chains) if any(shift.number == number for shift in self.shifts) else changed
+
+
+def _shifts(steps: Sequence[Restore]) -> list[Shift]:
+    """The steps that may move a folder with all that lies in it: those that moved no single file."""
+    return [
+        Shift(number, step.path, step.source)
+        for number, step in enumerate(steps)
+        if step.op == "move" and step.source is not None and step.after is None
+    ]
+
+
+def _chains(steps: Sequence[Restore], shifts: Sequence[Shift]) -> dict[Spot, list[str | None]]:
+    """How each spot stands after none, one, two … of the steps that change it."""
+    chains: dict[Spot, list[str | None]] = {}
+    for number, step in enumerate(steps):
+        for spot, now, then in _ends(step, number, shifts):
+            chain = chains.setdefault(spot, [now])
             chain[-1] = now
             chain.append(then)
     return chains
@@ -164,10 +237,6 @@ def _chains(steps: Sequence[Restore]) -> dict[str, list[str | None]]:
 
 def _stands(actual: str | None, wanted: str | None) -> bool:
     return wanted == _ANY or actual == wanted or (wanted == _PRESENT and actual is not None)
-
-
-async def _state(files: Workspace, place: Place, chain: Sequence[str | None]) -> str | None:
-    return None if set(chain) == {_ANY} else await _hash(files, place)
 
 
 async def _hash(files: Workspace, place: Place) -> str | None:

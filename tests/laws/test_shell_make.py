@@ -1,0 +1,158 @@
+"""What make is told to run by its arguments asks, whatever goals a rule allows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from handrail.errors import SettingsFault
+from handrail.policy import ToolFacts, World, decide
+from handrail.policy.rules import Rule, check_examples
+from handrail.policy.shell import read_line
+from handrail.words import Decision, Risk, Root, Touch, TouchKind
+
+ALLOW, ASK = Decision.ALLOW, Decision.ASK
+WORLD = World(
+    ToolFacts("run_command", "exec", Risk.MEDIUM),
+    (Root("workspace", "/ws", writable=True),),
+    enable=frozenset({"exec"}),
+)
+# Each makes `ran` in the folder, though the makefile there says nothing of it.
+RUNNING = [
+    "make --eval='x:;touch ran' x",
+    "make --eval 'x:;touch ran' x",
+    "make --ev='$(shell touch ran)' all",
+    "make -f ELSEWHERE/other.mk",
+    "make -fELSEWHERE/other.mk",
+    "make -skf ELSEWHERE/other.mk",
+    "make -sk -f ../elsewhere/other.mk",
+    "make --file=ELSEWHERE/other.mk",
+    "make --fil ELSEWHERE/other.mk",
+    "make --makefile=ELSEWHERE/other.mk",
+    "make all -C ELSEWHERE",
+    "make -C../elsewhere",
+    "make --directory=ELSEWHERE",
+    "make -f - < ELSEWHERE/other.mk",
+    "make -f /dev/stdin < ELSEWHERE/other.mk",
+    "make SHELL=ELSEWHERE/shell all",
+    "make SHELL:=ELSEWHERE/shell all",
+    "make all .SHELLFLAGS='-c \"touch ran\"'",
+    "make MAKEFLAGS='--eval=$(shell touch ran)'",
+    "make 'USED=$(shell touch ran)' all",
+    "make 'USED=`touch ran`' all",
+    "make 'ANY:=$(shell touch ran)' all",
+    "make 'USED!=touch ran' all",
+    "make '$(shell touch ran)=1' all",
+    "make 'USED=x; touch ran; echo' all",
+    "make 'USED=x\ntouch ran' all",
+    "MAKEFILES=ELSEWHERE/other.mk make",
+]
+MORE = [
+    "make -E 'x:;touch ran' x",
+    "make -kE 'x:;touch ran' x",
+    "make -f ~/other.mk",
+    "make -f",
+    "make -I /tmp/x all",
+    "make -C sub/../../x",
+    "make CC=./mine",
+    "make CXX=./mine LD=./mine",
+    "make CFLAGS=-fplugin=./x.so",
+    "make MAKE=./mine",
+    "make PATH=.:/bin",
+    "SHELL=./mine make all",
+    "make 'a|b' 'a&b' 'a(b)'",
+    "gmake --eval=x",
+    "/usr/bin/make --eval=x",
+    "nice make --eval=x",
+    "npm --script-shell=./mine test",
+    "npm run build --script-s ./mine",
+    "npm test --node-options=--require=./x.js",
+    "pnpm test --config.script-shell=./mine",
+    "yarn build --script-shell ./mine",
+    "cmake -P x.cmake",
+    "cmake -E rm -rf x",
+    "rake -e 'system(1)'",
+    "just --shell ./mine build",
+]
+CALM = [
+    "make",
+    "make all",
+    "make -j4 test V=1 PREFIX=out",
+    "make -j 8 -l 2.5 -O -Otarget -k check",
+    "make -C sub BUILD=release",
+    "make -f Makefile all",
+    "make -f build/rules.mk install DESTDIR=/tmp/out",
+    "make --file=build/rules.mk --directory sub --no-print-directory",
+    "make -o a.o -W b.c -n",
+    "make --dry-run --keep-going --environment-overrides",
+    "npm test",
+    "npm run build -- --flag",
+    "npm install --global x",
+    "pnpm test",
+    "yarn build",
+    "cmake --build build",
+    "cmake -S . -B build -DX=1",
+    "rake test",
+    "just build",
+]
+
+
+def judged(line: str) -> Decision:
+    """What is decided where a rule allows each program with any words."""
+    rules = tuple(
+        Rule(ALLOW, f"rules.{name}", "proc.exec", f"{name} *")
+        for name in ("make", "gmake", "/usr/bin/make", "nice", "npm", "pnpm", "yarn", "cmake", "rake", "just")
+    )
+    parts = read_line(line).parts
+    touches = tuple(Touch(TouchKind.PROC_EXEC, part.text, words=part.words, doubt=part.doubt) for part in parts)
+    return decide(touches, replace(WORLD, rules=rules)).decision
+
+
+@pytest.mark.parametrize("line", [*RUNNING, *MORE])
+def test_an_allowed_program_that_is_told_to_run_something_else_asks(line: str) -> None:
+    """The words that follow are free, and what they make a program run is not."""
+    assert judged(line.replace("ELSEWHERE", "/elsewhere")) is ASK
+
+
+@pytest.mark.parametrize("line", CALM)
+def test_an_allowed_program_with_goals_and_settings_of_its_own_does_not_ask(line: str) -> None:
+    """Goals, folders and files beneath, and variables that name no program."""
+    assert judged(line) is ALLOW
+
+
+@pytest.mark.parametrize("line", RUNNING)
+def test_what_asks_would_have_run(tmp_path: Path, line: str) -> None:
+    """With make itself: none of these lines asks for nothing."""
+    if shutil.which("make") is None and not os.environ.get("CI"):
+        pytest.skip("make is not installed")
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    work.mkdir()
+    elsewhere.mkdir()
+    (work / "Makefile").write_text("all:\n\t@echo $(USED) $(ANY) >/dev/null\n")
+    for name in ("other.mk", "Makefile"):
+        (elsewhere / name).write_text(f"all other:\n\t@touch {work}/ran\n$(shell touch {work}/ran)\n")
+    (elsewhere / "shell").write_text(f'#!/bin/sh\ntouch {work}/ran\nexec /bin/sh "$@"\n')
+    (elsewhere / "shell").chmod(0o755)
+    shown = subprocess.run(
+        ["bash", "-c", line.replace("ELSEWHERE", str(elsewhere))],
+        cwd=work, capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+    assert (work / "ran").exists(), shown
+
+
+def test_the_examples_of_a_rule_know_what_it_does_not_cover() -> None:
+    """`misses` may name it, and `matches` may not; for a rule that denies it is the other way round."""
+    allows = Rule(ALLOW, "rules.1", "proc.exec", "make *")
+    code, goal = ("make --eval=x",), ("make all",)
+    check_examples(replace(allows, matches=goal, misses=code))
+    with pytest.raises(SettingsFault, match="should match 'make --eval=x' and does not"):
+        check_examples(replace(allows, matches=code))
+    with pytest.raises(SettingsFault, match="should not match 'make all' and does"):
+        check_examples(replace(allows, misses=goal))
+    check_examples(replace(allows, effect=Decision.DENY, matches=(*goal, *code)))
+    check_examples(Rule(ALLOW, "rules.1", "proc.exec", "sed -n *", matches=("sed -n '1p' a.txt", "sed -n '1p")))
