@@ -5,8 +5,8 @@ where a row names no other; rates, which are unbounded by default, have a bound 
 URL is asked for twice, so that repeats are counted and never stopped. The large body is measured twice: all clients in
 one process, where each profits from memory that another one holds, and each in its own. What a call kept is removed
 before the next one; a row of its own tells how it is when files pile up, which on a virtual machine measures how
-quickly its host gives memory that nobody has touched before. A text that is not ASCII has a table of its own: it is
-decoded, where ASCII is taken as it is.
+quickly its host gives memory that nobody has touched before. A text that is not ASCII has a table of its own: all of it
+is looked through for bytes that are no UTF-8, where ASCII is seen at a glance.
 """
 
 from __future__ import annotations

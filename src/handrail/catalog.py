@@ -35,15 +35,15 @@ class Touching:
     follow: bool = True
 
 
-Reads = Annotated[Place, Touching(TouchKind.FS_READ)]
+Reads = Annotated[Place, Touching(TouchKind.FS_READ)]  # a path to read; links are followed beneath the roots
 ReadsItself = Annotated[Place, Touching(TouchKind.FS_READ, follow=False)]  # the link, not what it points to
-ReadsBelow = Annotated[Place, Touching(TouchKind.FS_READ, deep=True)]
-Writes = Annotated[Place, Touching(TouchKind.FS_WRITE, how=How.REPLACE)]
-Edits = Annotated[Place, Touching(TouchKind.FS_WRITE, how=How.EDIT)]
-Deletes = Annotated[Place, Touching(TouchKind.FS_DELETE, follow=False)]
-DeletesBelow = Annotated[Place, Touching(TouchKind.FS_DELETE, deep=True, follow=False)]
-Runs = Annotated[list[str], Touching(TouchKind.PROC_EXEC)]
-Reaches = Annotated[str, Touching(TouchKind.NET_CONNECT)]
+ReadsBelow = Annotated[Place, Touching(TouchKind.FS_READ, deep=True)]  # a folder with all that lies below it
+Writes = Annotated[Place, Touching(TouchKind.FS_WRITE, how=How.REPLACE)]  # a file that is written whole
+Edits = Annotated[Place, Touching(TouchKind.FS_WRITE, how=How.EDIT)]  # a file of which a part is changed
+Deletes = Annotated[Place, Touching(TouchKind.FS_DELETE, follow=False)]  # what is removed; a link itself
+DeletesBelow = Annotated[Place, Touching(TouchKind.FS_DELETE, deep=True, follow=False)]  # all below it, too
+Runs = Annotated[list[str], Touching(TouchKind.PROC_EXEC)]  # the words of a command
+Reaches = Annotated[str, Touching(TouchKind.NET_CONNECT)]  # a URL
 
 
 def at(path: str) -> Place:
@@ -56,21 +56,21 @@ class Tool:
     """A typed function with a name, schemas, risk and declared touches."""
 
     name: str
-    toolset: str
+    toolset: str  # under which settings enable it
     version: str
-    description: str
+    description: str  # the function's docstring
     risk: Risk
     function: Function
     targets: tuple[tuple[str, Touching], ...]  # argument name, what it touches
     injected: tuple[tuple[str, type], ...]  # parameter name, port
     touches_of: Callable[[Mapping[str, Any]], Sequence[Touch]] | None
-    pure: bool
-    permissions: tuple[TouchKind, ...]
+    pure: bool  # it touches nothing
+    permissions: tuple[TouchKind, ...]  # what a call may touch
     side_effects: str  # none | reads | writes | deletes | runs | network
-    timeout_seconds: float | None
+    timeout_seconds: float | None  # None: what settings say
     max_bytes: int  # of `data` as JSON
     offered: bool  # listed to a model
-    shape: Shape
+    shape: Shape  # reads arguments and gives the schemas
     changing: bool  # whether a call of it may change the world
     ask_first: bool = False  # enabled only by its own name, never by its toolset
     single_paths: frozenset[str] = frozenset()  # arguments that are one path each, never a list of them
@@ -157,21 +157,21 @@ def tool(  # type: ignore[misc]  # the second overload stands for all options be
     function: Function | None = None,
     /,
     *,
-    risk: str | Risk | None = None,
-    name: str | None = None,
-    toolset: str | None = None,
-    version: str = "1.0.0",
-    touches: Callable[[Mapping[str, Any]], Sequence[Touch]] | None = None,
-    permissions: Sequence[str | TouchKind] | None = None,
-    pure: bool = False,
-    changing: bool = False,
-    timeout_seconds: float | None = None,
-    max_bytes: int = 1024 * 1024,
-    offered: bool = True,
-    ask_first: bool = False,
-    does: Literal["reads", "destroys"] | None = None,
-    preview: Function | None = None,
-    adapters: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+    risk: str | Risk | None = None,  # none: low for what only reads or is pure, else high
+    name: str | None = None,  # none: the function's
+    toolset: str | None = None,  # none: "user"
+    version: str = "1.0.0",  # of its arguments; calls may name it
+    touches: Callable[[Mapping[str, Any]], Sequence[Touch]] | None = None,  # of the parsed arguments; pure
+    permissions: Sequence[str | TouchKind] | None = None,  # the kinds that `touches` may state
+    pure: bool = False,  # it touches nothing
+    changing: bool = False,  # it changes what may be called
+    timeout_seconds: float | None = None,  # none: what settings say
+    max_bytes: int = 1024 * 1024,  # of `data` as JSON; more is kept in the run's folder
+    offered: bool = True,  # listed to a model
+    ask_first: bool = False,  # enabled only by its own name, never by its toolset
+    does: Literal["reads", "destroys"] | None = None,  # told to clients, decides nothing
+    preview: Function | None = None,  # gives the diff that a person is shown before approving
+    adapters: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] | None = None,  # by older major version
 ) -> Tool | Callable[[Function], Tool]:
     """Turn a typed async function into a tool.
 

@@ -55,20 +55,20 @@ class Runtime:
     @classmethod
     def open(
         cls,
-        workspace: str | os.PathLike[str] = ".",
+        workspace: str | os.PathLike[str] = ".",  # the folder that tools work in
         *,
-        config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-        run_id: str | None = None,
-        mode: str | None = None,
-        approver: ports.Approver | None = None,
-        dialect: str = "native",
-        tools: Iterable[Tool] = (),
-        clock: ports.Clock | None = None,
-        screen: ports.Screen | None = None,
-        caller: str = "python",
-        parent_run: str | None = None,
-        progress: ports.Progress | None = None,
-        flags: Mapping[str, Any] | None = None,
+        config: str | os.PathLike[str] | Mapping[str, Any] | None = None,  # a path or a mapping; none: the files
+        run_id: str | None = None,  # a new run, or the same one opened again; none: a new name
+        mode: str | None = None,  # "interactive" or "headless": whether a person can be asked
+        approver: ports.Approver | None = None,  # none: the terminal, another process, or nobody
+        dialect: str = "native",  # whose names and arguments calls use
+        tools: Iterable[Tool] = (),  # your own, enabled by being given here
+        clock: ports.Clock | None = None,  # none: the machine's
+        screen: ports.Screen | None = None,  # where `display` is shown; none: the beginning, on stderr
+        caller: str = "python",  # the front end, as rules name it
+        parent_run: str | None = None,  # the run on whose behalf this one is made
+        progress: ports.Progress | None = None,  # told how much of a long journal is read, while it is opened
+        flags: Mapping[str, Any] | None = None,  # settings that beat all others
     ) -> Runtime:
         """Prepare a runtime; entering it takes the run's lock and reads its journal.
 
@@ -125,19 +125,23 @@ class Runtime:
 
     async def call(
         self,
-        name: str,
-        args: Mapping[str, Json] | None = None,
+        name: str,  # of the tool, as `tools()` gives it
+        args: Mapping[str, Json] | None = None,  # checked strictly; what is wrong is told in the outcome
         *,
-        dialect: str | None = None,
-        version: str | None = None,
-        call_id: str | None = None,
-        idempotency_key: str | None = None,
-        trace_id: str | None = None,
-        skill: str | None = None,
-        permissions: Iterable[str] | None = None,
-        approval: str | None = None,
+        dialect: str | None = None,  # other than the runtime's
+        version: str | None = None,  # of the tool that the arguments are written for
+        call_id: str | None = None,  # your own, used once in a run; none: one is made
+        idempotency_key: str | None = None,  # in the same run the same key gives the first outcome
+        trace_id: str | None = None,  # joins calls in the journal; none: the run's
+        skill: str | None = None,  # narrows the call to what the skill allows
+        permissions: Iterable[str] | None = None,  # kinds of touch ("fs.read" …) the call limits itself to
+        approval: str | None = None,  # id of a granted request that this call replays
     ) -> Outcome:
-        """Make one governed call; raises only for misuse of the API, and CancelledError when cancelled."""
+        """Make one governed call; raises only for misuse of the API, and CancelledError when cancelled.
+
+        What went wrong is told by the outcome: `status`, `error`. An idempotency key is remembered by the run: given
+        again there, also once `open(run_id=…)` opened it anew, it runs nothing and gives the first outcome.
+        """
         composed = self._composed
         if composed is None:
             raise self._closed()
@@ -205,7 +209,7 @@ class Runtime:
             return whole
 
     def explain(self, name: str, args: Mapping[str, Json] | None = None, **how: Any) -> Verdict:
-        """Tell how a call would be judged, and run nothing; Problem for what is no call at all."""
+        """Tell how a call would be judged, and run nothing; `how` as for `explanation`, Problem for what is no call."""
         return self.explanation(name, args, **how).verdict
 
     def explanation(
@@ -218,7 +222,7 @@ class Runtime:
         caller: str | None = None,
         dialect: str | None = None,
     ) -> Explanation:
-        """Tell how a call would be judged, with everything the verdict was made from."""
+        """Tell how a call would be judged, with everything the verdict was made from; nothing is run."""
         step, world = self._asked(name, args, skill=skill, permissions=permissions, caller=caller, dialect=dialect)
         assert step.tool is not None and step.verdict is not None
         try:
@@ -228,12 +232,12 @@ class Runtime:
         return Explanation(step.tool, step.args or {}, step.touches, step.verdict, world, confinement)
 
     async def digest(self, name: str, args: Mapping[str, Json] | None = None, **how: Any) -> str:
-        """What an approval of a call would be bound to now; Problem for what is no call at all."""
+        """Give what an approval of a call would be bound to now; Problem for what is no call at all."""
         step, _ = self._asked(name, args, **how)
         return await self.kernel.digest(step)
 
     async def preview(self, name: str, args: Mapping[str, Json] | None = None, **how: Any) -> str:
-        """What a person would be shown of a call's changes; Problem for one that fails before anyone is asked."""
+        """Give the diff that a person would be shown of a call; Problem for one that fails before anyone is asked."""
         step, _ = self._asked(name, args, **how)
         return await self.kernel.preview(step)
 
@@ -289,25 +293,28 @@ class Runtime:
         self.parts.given.add(tool.name)
 
     async def call_from(self, message: Any, **how: Any) -> dict[str, Json]:
-        """Make the call that a model's message asks for (OpenAI or Anthropic), and answer in the same form."""
+        """Make the call that a model's message asks for (OpenAI or Anthropic), and answer in the same form.
+
+        `how` is what `call` takes besides name and arguments.
+        """
         from handrail import formats
 
         asked = formats.read(message)
         return asked.answer(await self.call(asked.name, asked.args, **how))
 
     def policy(self) -> dict[str, Json]:
-        """The effective policy: for each tool the result and what each source contributes."""
+        """Give the effective policy: for each tool the result and what each source contributes."""
         from handrail.policy.effective import effective
 
         composed = self.parts
         return effective([composed.world(tool) for tool in composed.catalog if tool.offered], composed.policy_digest)
 
     async def undo(self, call_id: str | None = None, *, run: str | None = None) -> Outcome:
-        """Take back what a call (or all of a run) changed, as a journaled call of its own."""
+        """Take back what a call changed, or all calls of this or another run, as a journaled call of its own."""
         return await undoing.undo(self, call_id, run)
 
     def on_display(self, show: Callable[[Mapping[str, Any]], None]) -> None:
-        """Have every `display` shown by a function of yours, too."""
+        """Have what tools show to a person (`display`) handed to a function of yours, too."""
         self.parts.screen.sinks.append(show)
 
     def _where(self, composed: Composed) -> str:

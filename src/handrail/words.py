@@ -73,7 +73,7 @@ class Decision(IntEnum):
     """Ordered so that merging is `max`."""
 
     ALLOW = 0
-    ASK = 1
+    ASK = 1  # a person is asked
     DENY = 2
 
     word: str  # as settings and journals name it
@@ -91,9 +91,9 @@ class Scope(IntEnum):
     """How far a grant reaches; ordered so that limiting is `min`."""
 
     NONE = 0
-    CALL = 1
-    RUN = 2
-    SESSION = 3
+    CALL = 1  # exactly this call, once
+    RUN = 2  # the same tool and targets for the rest of the run
+    SESSION = 3  # likewise for later runs in this workspace, until it expires
 
     word: str  # as settings and journals name it
 
@@ -112,10 +112,10 @@ class Mode(StrEnum):
 class Status(StrEnum):
     """How a call ended, in one word."""
 
-    OK = "ok"
-    FAILED = "failed"
-    DENIED = "denied"
-    PENDING = "pending"
+    OK = "ok"  # it did what was asked
+    FAILED = "failed"  # the arguments, the tool or the world were wrong
+    DENIED = "denied"  # policy, a budget or a person said no
+    PENDING = "pending"  # waits for a person; the request is in `error.details["approval"]`
 
 
 class PlaceKind(StrEnum):
@@ -160,9 +160,9 @@ class Root:
 class Place:
     """A resolved path: canonical beneath its root, and what stood there when it was resolved."""
 
-    root: Root
+    root: Root  # the folder it lies beneath: `name`, `path`, `writable`
     path: str  # canonical, relative to the root, "" for the root itself
-    kind: PlaceKind
+    kind: PlaceKind  # file | directory | link | other | missing
     asked: str = ""  # as the caller wrote it
     size: int = 0
     mtime_ns: int = 0
@@ -223,7 +223,7 @@ class Finding:
     source: str  # builtin | confine | enablement | skills | permissions | rules | defaults | grants
     rule: str  # "builtin.key-material", "rules.3", "defaults.workspace-read"
     decision: Decision
-    why: str = ""
+    why: str = ""  # for a person to read
     where: str = ""  # "handrail.toml:14"
     touch: int = 0  # index into the call's touches
     code: str = "POLICY_DENIED"  # the error code if this finding decides
@@ -234,8 +234,8 @@ class Verdict:
     """The strictest finding over all touches, and all findings."""
 
     decision: Decision
-    findings: tuple[Finding, ...]
-    excluded: tuple[Exclusion, ...] = ()
+    findings: tuple[Finding, ...]  # all that was said, not only what decided
+    excluded: tuple[Exclusion, ...] = ()  # what a deep read must leave out
     locked: tuple[Exclusion, ...] = ()  # what a program may see but not change
     scope: Scope = Scope.CALL  # the widest scope that may be granted
     grant: str | None = None  # id of the grant that lifted an ask
@@ -262,16 +262,16 @@ class Grant:
     """An approval on record."""
 
     id: str
-    request: str
+    request: str  # id of the request it answers
     scope: Scope
     tool: str
     digest: str  # of the exact call; decides for scope `call`
     touches: tuple[tuple[str, str], ...]  # (kind, target) pairs covered by wider scopes; targets may be patterns
     run_id: str
     expires: float  # wall clock
-    uses_left: int | None = None
-    given_by: str = ""
-    given_at: float = 0.0
+    uses_left: int | None = None  # None: as often as its scope allows
+    given_by: str = ""  # who said yes
+    given_at: float = 0.0  # wall clock
 
 
 @noun
@@ -279,16 +279,16 @@ class Call:
     """One request to use a tool."""
 
     tool: str
-    args: Mapping[str, Json]
-    id: str = ""
-    version: str | None = None
-    caller: str = "python"
-    trace_id: str = ""
-    idempotency_key: str | None = None
-    skill: str | None = None
-    permissions: frozenset[str] | None = None
+    args: Mapping[str, Json]  # as the caller wrote them
+    id: str = ""  # empty: the kernel gives one
+    version: str | None = None  # of the tool that the arguments are written for
+    caller: str = "python"  # the front end, as rules name it
+    trace_id: str = ""  # joins calls in the journal; empty: the run's own
+    idempotency_key: str | None = None  # the same key in the same run gives the first outcome
+    skill: str | None = None  # under which it is judged, besides the active one
+    permissions: frozenset[str] | None = None  # the kinds of touch it limits itself to
     approval: str | None = None  # replay of a request on record
-    parent: str | None = None
+    parent: str | None = None  # the call on whose behalf it is made
     dialect: str = "native"  # whose names and arguments these are
 
 
@@ -297,16 +297,16 @@ class Evidence:
     """What proves an outcome."""
 
     type: str  # file | process | http | tool
-    ref: str
-    summary: str
-    sha256: str | None = None
+    ref: str  # the path, command or URL, or the call itself
+    summary: str  # what was done with it
+    sha256: str | None = None  # of the content that was read, written or received
 
 
 @noun
 class Ref:
     """A file in the run's folder that holds what an outcome could not."""
 
-    ref: str
+    ref: str  # a path that `read_file` takes
     sha256: str
     bytes: int
 
@@ -318,7 +318,7 @@ class Change:
     path: str  # as shown
     op: str  # create | replace | delete | move | mkdir | rmdir
     before: str | None = None  # sha256 of what was there
-    after: str | None = None
+    after: str | None = None  # sha256 of what is there now
     mode: int | None = None  # permission bits before
     source: str | None = None  # where a moved thing came from
     link: str | None = None  # target of a deleted link
@@ -330,62 +330,63 @@ class Truncation:
     """What was shown, of how much, and how to get the rest."""
 
     by: str  # lines | bytes | entries
-    shown: int
-    total: int | None
-    next_cursor: str | None = None
-    ref: str | None = None
+    shown: int  # how many of them `content` holds
+    total: int | None  # of how many; None where nobody counted
+    next_cursor: str | None = None  # for the tool's `cursor` argument; `read_file`: the next call's arguments as JSON
+    ref: str | None = None  # where the whole is kept; `read_file` takes it as a path
 
 
 @noun
 class Answer(Generic[T]):
     """What a tool hands back when its data alone does not say enough."""
 
-    data: T
-    summary: str = ""
+    data: T  # for programs; checked against the tool's return type
+    summary: str = ""  # one line for people and logs
     content: str | None = None  # what the model reads; default: the data as JSON
-    evidence: tuple[Evidence, ...] = ()
-    truncation: Truncation | None = None
-    refs: tuple[Ref, ...] = ()
-    commands: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    exit_code: int | None = None
+    evidence: tuple[Evidence, ...] = ()  # default: the call itself and the hash of its content
+    truncation: Truncation | None = None  # where the tool itself cut what it shows
+    refs: tuple[Ref, ...] = ()  # from `Spill`: where the rest is
+    commands: tuple[str, ...] = ()  # the programs it ran
+    warnings: tuple[str, ...] = ()  # for the caller
+    exit_code: int | None = None  # of the program it ran
+    kept: bool = False  # by the tool, which gives this very one again where nothing has changed
 
 
 @noun
 class ErrorInfo:
     """A problem as an outcome tells it."""
 
-    code: str
-    error_class: str
-    message: str
-    details: Mapping[str, Json] = field(default_factory=dict)
-    retryable: bool = False
-    next_call: Mapping[str, Json] | None = None
+    code: str  # one of `Code`
+    error_class: str  # validation | policy | tool_exec | timeout | unknown
+    message: str  # what happened and how to mend it
+    details: Mapping[str, Json] = field(default_factory=dict)  # facts by name, as the code has them
+    retryable: bool = False  # the same call may work later
+    next_call: Mapping[str, Json] | None = None  # `tool` and `args` of a call that would help
 
 
 @noun
 class Outcome:
     """The one result envelope of every call."""
 
-    call_id: str
-    tool: str
-    version: str
-    status: Status
-    summary: str
-    content: str
-    data: Json
-    error: ErrorInfo | None
-    evidence: tuple[Evidence, ...]
-    changes: tuple[Change, ...] = ()
-    commands: tuple[str, ...] = ()
-    refs: tuple[Ref, ...] = ()
-    truncation: Truncation | None = None
-    redacted: bool = False
-    decision: str = "allow"
-    scope: str = "none"
-    rules: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    duration_ms: float = 0.0
+    call_id: str  # under it the journal has the call, and `Runtime.undo` takes it back
+    tool: str  # our name of it
+    version: str  # of the tool
+    status: Status  # how it ended; `ok` is short for `Status.OK`
+    summary: str  # one line for people and logs
+    content: str  # what the model reads: redacted, bounded, an error with how to mend it
+    data: Json  # the same for programs, as JSON values; None on error, or where it is too large and in `refs`
+    error: ErrorInfo | None  # what went wrong; None where the call did what was asked
+    evidence: tuple[Evidence, ...]  # what proves it
+    changes: tuple[Change, ...] = ()  # what it changed, in order, also where it failed half-way
+    commands: tuple[str, ...] = ()  # the programs it ran
+    refs: tuple[Ref, ...] = ()  # files in the run's folder that hold what did not fit
+    truncation: Truncation | None = None  # what was left out and how to get it; None where all is shown
+    redacted: bool = False  # something in it was hidden
+    decision: str = "allow"  # what policy said: allow | ask | deny; "ask" where a person approved it
+    scope: str = "none"  # of the grant that let it run: none | call | run | session
+    rules: tuple[str, ...] = ()  # all that said something about it
+    warnings: tuple[str, ...] = ()  # what was mended in the arguments, what cannot be undone
+    duration_ms: float = 0.0  # from call to outcome
     asked: str = ""  # the tool's name as the caller wrote it, in a dialect
 
     @property
@@ -402,7 +403,7 @@ class Outcome:
         return told
 
     def to_dict(self) -> dict[str, Json]:
-        """Give the envelope of `contracts`: plain JSON values."""
+        """Give all of it as plain JSON values: the envelope that `handrail call --json` prints."""
         return {
             "call_id": self.call_id,
             "tool": self.tool,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from dialects._speaking import OPEN, Speak, Voice
 from handrail import dialects
 from handrail.dialects.mcp_filesystem_steps import fits
+from handrail.dialects.mcp_filesystem_told import info
+from handrail.words import Outcome, Status
 
 ALL = [
     "read_text_file", "read_file", "read_media_file", "read_multiple_files", "write_file", "edit_file",
@@ -221,8 +225,33 @@ async def test_search_and_info(speak: Speak, project: Path) -> None:
     """search_files and get_file_info."""
     async with speak("mcp-filesystem", config=CONFIG) as say:
         found = await text(say, "search_files", path=".", pattern="**/*.py")
-        info = await text(say, "get_file_info", path="a.txt")
-    assert (found, "size: 14" in info, "isFile: true" in info) == ("src/b.py", True, True)
+        (project / "a.txt").chmod(0o640)
+        os.utime(project / "a.txt", (1_700_000_000, 951_782_400))
+        info = (await text(say, "get_file_info", path="a.txt")).split("\n")
+        made = datetime.fromisoformat(say.last.data["birthtime"])
+    zone = "GMT+0000 (Coordinated Universal Time)"
+    assert found == "src/b.py"
+    assert info == [
+        "size: 14",
+        f"created: {made:%a %b %d %Y %H:%M:%S} {zone}",
+        f"modified: Tue Feb 29 2000 00:00:00 {zone}",
+        f"accessed: Tue Nov 14 2023 22:13:20 {zone}",
+        "isDirectory: false",
+        "isFile: true",
+        "permissions: 640",
+    ]
+
+
+def test_a_file_whose_birth_nobody_knows_was_made_at_the_beginning() -> None:
+    """That server says so where the file system does not tell."""
+    times = {"mtime": "2023-11-14T22:13:20Z", "atime": "9999-12-31T23:59:59Z", "birthtime": None}
+    data = {"path": "d", "type": "directory", "size": 1, "mode": "0755", "target": None, **times}
+    outcome = Outcome("call-1", "stat_path", "1.0.0", Status.OK, "", "", data, None, ())
+    assert info(outcome, {}).split("\n")[1:4] == [
+        "created: Thu Jan 01 1970 00:00:00 GMT+0000 (Coordinated Universal Time)",
+        "modified: Tue Nov 14 2023 22:13:20 GMT+0000 (Coordinated Universal Time)",
+        "accessed: Fri Dec 31 9999 23:59:59 GMT+0000 (Coordinated Universal Time)",
+    ]
 
 
 async def test_an_error_is_told_as_mcp_tells_it(speak: Speak) -> None:

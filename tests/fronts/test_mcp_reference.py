@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -163,6 +164,24 @@ def test_the_same_calls_are_answered_alike(tmp_path: Path, reference: list[str])
         same = sorted_lines if unordered else lambda result: result
         assert same(plain(mine)) == same(plain(other)), call
     assert [plain(answer) for answer in ours[len(SAME) :]] == [{"isError": True}] * len(FAILS)
+
+
+def test_what_stands_at_a_path_is_told_in_the_same_words(
+    tmp_path: Path, reference: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the same files in UTC: when they were made, changed and last read, of which kind they are, who may do what."""
+    monkeypatch.setenv("TZ", "UTC")
+    root = lay_out(tmp_path / "work")
+    (root / "a.txt").chmod(0o4640)
+    os.utime(root / "a.txt", (1_700_000_003.9, 951_782_400.5))
+    os.utime(root / "src/b.py", (-86_400.5, 4_102_444_800))
+    paths = ("@", "@/src", "@/a.txt", "@/src/b.py", "@/empty.txt", "@/long.txt")
+    calls: list[Call] = [("get_file_info", {"path": path}) for path in paths]
+    theirs = talk([*reference, str(root)], root, calls)[1]
+    ours = talk([*OURS, "--workspace", str(root)], root, calls)[1]
+    assert [plain(answer) for answer in ours] == [plain(answer) for answer in theirs]
+    lines = [line.partition(": ")[0] for line in ours[2]["result"]["content"][0]["text"].split("\n")]
+    assert lines == ["size", "created", "modified", "accessed", "isDirectory", "isFile", "permissions"]
 
 
 def test_no_question_is_asked_too_often(tmp_path: Path, reference: list[str]) -> None:

@@ -130,6 +130,28 @@ def test_both_ways_to_open_resolve_alike(ground: Path, files: WorkspaceFiles, pa
     assert answers[0] == answers[1]
 
 
+@given(paths, st.booleans(), st.sampled_from(["/", "//", "/./", "/../ws/", "/a/../"]))
+@settings(max_examples=300, deadline=None)
+def test_an_absolute_path_is_the_same_place_as_the_relative_one(
+    ground: Path, path: str, follow: bool, between: str
+) -> None:
+    """Where absolute paths are taken: quickly or walked, with links and detours, twice in a row."""
+    answers = list[object]()
+    for opener in ("openat2", "walk"):
+        other = WorkspaceFiles(roots_of(ground), allow_absolute=True, images=None, locks_dir=None, opener=opener)
+        for asked in (path, f"{ground}/ws{between}{path}", f"{ground}/ws{between}{path}"):
+            try:
+                place = other.resolve(asked, follow)
+                answers.append((facts(place), place.path, place.root, place.asked == asked))
+            except Problem as problem:
+                answers.append((problem.code, problem.message.replace(f"{ground}/ws{between}", "")))
+        other._handles.close()
+    assert answers[:3] == answers[3:]
+    assert answers[1] == answers[2]
+    if between == "/":
+        assert answers[0] == answers[1] or ".." in path
+
+
 def facts(place: Place) -> tuple[str, str]:
     """What a place says, as text; without how it was asked for."""
     return place.shown, f"{place.kind} {place.size} {place.mtime_ns} {place.inode} {place.links}"

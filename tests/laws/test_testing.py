@@ -103,7 +103,7 @@ def test_every_fake_has_all_that_its_port_has(name: str, fake: object) -> None:
 
 def test_a_fake_that_lacks_a_method_is_noticed() -> None:
     """The check above can fail."""
-    assert missing(Net, FixedClock()) == ["fetch", "arrived", "download", "keep", "kept"]
+    assert missing(Net, FixedClock()) == ["fetch", "arrived", "gathered", "download", "keep", "kept"]
 
 
 def test_every_port_that_reaches_out_of_a_test_has_a_fake() -> None:

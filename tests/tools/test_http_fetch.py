@@ -16,7 +16,7 @@ from handrail.ports import Limits
 from handrail.tools.http._charset import decode, is_binary
 from handrail.tools.http._html import tokens
 from handrail.tools.http._markdown import markdown
-from handrail.tools.http._pages import end_of_page, wrapped
+from handrail.tools.http._pages import Whole, end_of_page, wrapped
 from handrail.urls import parse
 from serving import Server, http_settings, serving
 
@@ -144,10 +144,10 @@ def test_time_grows_with_the_page_alone(unit: str) -> None:
 def test_pages_fit_together(text: str, lines: int, size: int) -> None:
     """One after the other they are the whole text, none is empty, and all fit."""
     limits = Limits(max_output_lines=lines, max_output_bytes=size)
-    pages, at = [], 0
-    while at < len(text):
-        end = end_of_page(text, at, limits)
-        pages.append(text[at:end])
+    whole, pages, at = Whole(text.encode()), [], 0
+    while at < len(whole):
+        end = end_of_page(whole, at, limits)
+        pages.append(whole[at:end])
         at = end
     assert "".join(pages) == text
     assert all(pages)
@@ -285,7 +285,7 @@ async def test_a_get_with_a_body_is_refused(server: Server, opens: Opens) -> Non
 
 def test_the_pages_are_in_one_place(tmp_path: Path) -> None:
     """Wrapped lines of a page stay within what one answer may show."""
-    text = "x" * 200_000
+    text = Whole(b"x" * 200_000)
     limits = Limits()
     end = end_of_page(text, 0, limits)
     shown = wrapped(text[:end], limits.max_line_chars)

@@ -75,7 +75,7 @@ SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 def body_of(outcome: Outcome) -> str:
     """The JSON of one page, without what stands before and after it."""
-    return outcome.content.partition("\n\n")[2].rpartition("\n[characters ")[0]
+    return outcome.content.partition("\n\n")[2].rpartition("\n[bytes ")[0]
 
 
 @pytest.mark.parametrize("select", [None, "items"])

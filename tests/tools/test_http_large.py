@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import AsyncIterator
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from handrail.store import databases
 from handrail.store.private import make_folder
 from handrail.store.spill import FileSpill
 from handrail.tools.http._charset import _KEEP_ASCII, as_it_is, decode
-from handrail.tools.http._pages import Whole, end_of_page, read_again
+from handrail.tools.http._pages import Whole, end_of_page
 from handrail.words import Ref
 from serving import Server, http_settings, serving
 
@@ -173,16 +174,56 @@ def test_a_body_is_taken_as_it_is_only_where_reading_changes_nothing(body: bytes
         assert decode(body, kind) == (body.decode("ascii"), charset)
 
 
-@given(st.text(alphabet="ab\né𝄞", max_size=600), st.integers(0, 700), st.integers(0, 700))
-def test_a_whole_is_cut_like_its_text(text: str, start: int, end: int) -> None:
-    """Whether it is kept as bytes or as text."""
-    limits = Limits(max_output_lines=70, max_output_bytes=2100)
-    for given_text in (text, text.encode("ascii", "ignore").decode()):
-        whole = read_again(given_text.encode())
-        assert (len(whole), whole[start:end], whole[:]) == (len(given_text), given_text[start:end], given_text)
-        assert Whole(given_text.encode(), given_text)[start:end] == given_text[start:end]
-        if start < len(given_text):
-            assert end_of_page(whole, start, limits) == end_of_page(given_text, start, limits)
+def _parts(data: bytes, cuts: list[int]) -> list[bytes]:
+    """Cut anywhere, also within characters."""
+    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+_CUTS = st.lists(st.integers(0, 5000), max_size=6)
+
+
+@given(st.text(alphabet="ab\né𝄞", max_size=600), st.integers(0, 2500), st.integers(0, 2500), _CUTS)
+def test_a_whole_is_cut_like_its_bytes(text: str, start: int, end: int, cuts: list[int]) -> None:
+    """Whatever parts it is kept in; what is shown of a cut are its whole characters."""
+    data = text.encode()
+    whole = Whole(*_parts(data, cuts))
+    assert (len(whole), whole.cut(start, end), whole[:]) == (len(data), data[start:end], text)
+    assert whole[start:end] == data[start:end].decode("utf-8", "ignore")
+
+
+@given(st.text(alphabet="ab\né狐𝄞", min_size=1, max_size=600), st.integers(0, 2500), _CUTS)
+def test_a_cursor_into_a_character_leads_to_its_beginning(text: str, at: int, cuts: list[int]) -> None:
+    """Cursors are what callers say they are."""
+    data = text.encode()
+    found, starts = Whole(*_parts(data, cuts)).character(min(at, len(data))), [0]
+    for character in text:
+        starts.append(starts[-1] + len(character.encode()))
+    assert found == max(start for start in starts if start <= min(at, len(data)))
+
+
+_LONG = st.lists(st.text(alphabet="aé狐𝄞", min_size=150, max_size=300), max_size=3).map("\n".join)
+
+
+@given(st.text(alphabet="ab\né狐𝄞", max_size=900) | _LONG, st.integers(1, 70), st.integers(2049, 2600), _CUTS)
+def test_pages_of_parts_are_those_of_the_whole(text: str, lines: int, size: int, cuts: list[int]) -> None:
+    """And each of them is as long as it was when characters were counted."""
+    limits = Limits(max_output_lines=lines, max_output_bytes=size)
+    data = text.encode()
+    whole, parts, at = Whole(data), Whole(*_parts(data, cuts)), 0
+    while at < len(data):
+        end = end_of_page(parts, at, limits)
+        assert end == end_of_page(whole, at, limits) == at + len(_page(data[at:].decode(), limits).encode())
+        at = end
+    assert at == len(data)
+
+
+def _page(text: str, limits: Limits) -> str:
+    """The first page of a text: whole lines, or as many whole characters as there is room for."""
+    room = max(256, limits.max_output_bytes - 2048)
+    page = text.encode()[:room].decode("utf-8", "ignore")
+    page = "".join(page.splitlines(keepends=True)[: max(1, limits.max_output_lines - 60)])
+    return page[: page.rfind("\n") + 1] or page if len(page) < len(text) else page
 
 
 # ── hidden and kept ──

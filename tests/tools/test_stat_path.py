@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from handrail.errors import Code
 from handrail.tools.fs._times import utc
 from handrail.tools.fs.stat_path import PathStat, stat_path
+from handrail.workspace.births import born_ns
 from tools._fakes import Desk, desk_at
 
 
@@ -22,12 +24,15 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 
 async def test_a_file_is_described(desk: Desk) -> None:
-    """Type, size, time and mode."""
+    """Type, size, times and mode."""
     file = desk.put("f", "hello")
     file.chmod(0o640)
-    os.utime(file, (1_700_000_000, 1_700_000_000))
+    os.utime(file, (951_782_400, 1_700_000_000))
     answer = await desk.call(stat_path, path="f")
-    assert answer.data == PathStat("f", "file", 5, "2023-11-14T22:13:20Z", "0640", None)
+    seconds = int(subprocess.check_output(["stat", "-c", "%W", str(file)]))
+    made = utc(seconds * 10**9) if seconds else None
+    times = ("2023-11-14T22:13:20Z", "0640", None, "2000-02-29T00:00:00Z", made)
+    assert answer.data == PathStat("f", "file", 5, *times)
     assert answer.summary == "f: file, 5 bytes, changed 2023-11-14T22:13:20Z, mode 0640"
 
 
@@ -54,6 +59,13 @@ async def test_nothing_there_names_what_is_near(desk: Desk) -> None:
         Code.NOT_FOUND,
         {"tool": "stat_path", "args": {"path": "readme.md"}},
     )
+
+
+def test_a_file_system_that_knows_no_births_tells_none() -> None:
+    """Nobody makes up a time: neither there nor of what is not open."""
+    with open("/proc/self/status", "rb") as status:
+        assert born_ns(status.fileno()) is None
+    assert born_ns(-1) is None
 
 
 def test_times_beyond_the_calendar_are_its_edges() -> None:

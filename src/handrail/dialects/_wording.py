@@ -42,7 +42,9 @@ def retold(outcome: Outcome, dialect: Dialect, args: Mapping[str, Json]) -> Outc
     warnings = tuple(map(wording.text, outcome.warnings))
     error = outcome.error
     if error is None:
-        return replace(outcome, summary=wording.text(outcome.summary), warnings=warnings)
+        summary = wording.text(outcome.summary)
+        same = summary == outcome.summary and warnings == outcome.warnings
+        return outcome if same else replace(outcome, summary=summary, warnings=warnings)
     if error.code in _SPOKEN or "errors" in error.details:
         return outcome
     details = wording.details(error.details)
@@ -182,6 +184,8 @@ class Wording:
 
 
 def _named_in(text: str) -> bool:
+    if "_" not in text and "`" not in text and "=" not in text and "mkdirs" not in text:
+        return False  # one of them stands in all that the two find
     return _TOOLS.search(text) is not None or _ARGUMENT.search(text) is not None
 
 

@@ -100,13 +100,15 @@ def tree(args: Args) -> Steps:
         entries, last = yield from _pages("list_dir", {**asked, "ignore": plain} if plain else asked, "entries", left)
         if last.error is not None:
             return _listed("directory_tree", found, last)
-        for entry in entries:
-            path = f"{below}/{entry['name']}" if below else entry["name"]
-            if _leaves_out(excluded, path):
-                continue
-            found.append({**entry, "name": path})
-            if entry["type"] == "directory" and entry["name"].count("/") == DEEPEST - 1:
-                waiting.append(path)
+        if below:
+            entries = [{**entry, "name": f"{below}/{entry['name']}"} for entry in entries]
+        if excluded:
+            entries = [entry for entry in entries if not _leaves_out(excluded, entry["name"])]
+        found = found + entries if found else entries
+        deepest = DEEPEST - 1 + (below.count("/") + 1 if below else 0)
+        waiting += [
+            entry["name"] for entry in entries if entry["type"] == "directory" and entry["name"].count("/") == deepest
+        ]
     assert last is not None
     if waiting:
         last = replace(last, truncation=Truncation("entries", len(found), len(found) + len(waiting)))
@@ -148,16 +150,19 @@ def _pages(tool: str, args: Args, kind: str, left: list[int]) -> Paged:
         outcome = yield tool, args if cursor is None else {**args, "cursor": cursor}
         if outcome.error is not None or outcome.data is None:
             return found, outcome
-        found += outcome.data[kind]
+        rows = outcome.data[kind]
+        found = found + rows if found else rows
         cursor = outcome.data["next_cursor"]
         if cursor is None:
-            return found, replace(outcome, truncation=None)
+            return found, outcome if outcome.truncation is None else replace(outcome, truncation=None)
         if not left[0]:
             return found, replace(outcome, truncation=Truncation("entries", len(found), outcome.data.get("total")))
 
 
 def _listed(name: str, entries: list[Any], last: Outcome) -> Outcome:
-    data = last.data if last.error is not None or last.data is None else {**last.data, "entries": entries}
+    data = last.data
+    if last.error is None and data is not None and data["entries"] is not entries:
+        data = {**data, "entries": entries}
     return replace(last, asked=name, data=data)
 
 

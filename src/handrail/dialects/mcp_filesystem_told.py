@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +15,9 @@ from handrail.words import Json, Outcome
 Asked = Mapping[str, Json]
 UNKNOWN = "application/octet-stream"
 _NAME, _SIZE = 30, 10  # columns of a list with sizes
+_EPOCH = "1970-01-01T00:00:00Z"  # that server's word for a time that the file system does not tell
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def text(outcome: Outcome, asked: Asked) -> str:
@@ -70,7 +74,8 @@ def diff(outcome: Outcome, asked: Asked) -> str:
 
 def listed(outcome: Outcome, _: Asked) -> str:
     """The names in a folder."""
-    return "\n".join(f"{_mark(item)} {item['name']}" for item in outcome.data["entries"])
+    rows = [(item["type"] == "directory", item["name"]) for item in outcome.data["entries"]]
+    return "\n".join([f"[DIR] {name}" if is_folder else f"[FILE] {name}" for is_folder, name in rows])
 
 
 def sizes(outcome: Outcome, _: Asked) -> str:
@@ -88,14 +93,19 @@ def sizes(outcome: Outcome, _: Asked) -> str:
 
 
 def tree(outcome: Outcome, _: Asked) -> str:
-    """A JSON tree of {name, type, children}, from entries whose names are paths below the folder."""
+    """A JSON tree of {name, type, children}, from entries whose names are paths below the folder.
+
+    They come as list_dir gives them: what lies in a folder in the order of names, and after the folder itself.
+    """
     top: list[dict[str, Any]] = []
     known: dict[str, list[dict[str, Any]]] = {"": top}
-    for item in sorted(outcome.data["entries"], key=lambda entry: entry["name"].split("/")):
-        folder, _, name = item["name"].rpartition("/")
-        node: dict[str, Any] = {"name": name, "type": "directory" if item["type"] == "directory" else "file"}
-        if node["type"] == "directory":
-            known[item["name"]] = node["children"] = []
+    for item in outcome.data["entries"]:
+        path = item["name"]
+        folder, _, name = path.rpartition("/")
+        node: dict[str, Any] = {"name": name, "type": "file"}
+        if item["type"] == "directory":
+            node["type"] = "directory"
+            known[path] = node["children"] = []
         if folder in known:
             known[folder].append(node)
     return orjson.dumps(top, option=orjson.OPT_INDENT_2).decode()
@@ -107,17 +117,18 @@ def found(outcome: Outcome, _: Asked) -> str:
 
 
 def info(outcome: Outcome, _: Asked) -> str:
-    """What stands at a path; when it was made and last read is not known here."""
+    """What stands at a path."""
     data = outcome.data
     kind = data["type"]
-    told = {
-        "size": data["size"],
-        "modified": _moment(data["mtime"]),
-        "isDirectory": str(kind == "directory").lower(),
-        "isFile": str(kind == "file").lower(),
-        "permissions": data["mode"][-3:],
-    }
-    return "\n".join(f"{name}: {value}" for name, value in told.items())
+    return (
+        f"size: {data['size']}\n"
+        f"created: {_moment(data['birthtime'] or _EPOCH)}\n"
+        f"modified: {_moment(data['mtime'])}\n"
+        f"accessed: {_moment(data['atime'])}\n"
+        f"isDirectory: {'true' if kind == 'directory' else 'false'}\n"
+        f"isFile: {'true' if kind == 'file' else 'false'}\n"
+        f"permissions: {data['mode'][-3:]}"
+    )
 
 
 def roots(outcome: Outcome, _: Asked) -> str:
@@ -138,6 +149,9 @@ def _mark(item: Mapping[str, Json]) -> str:
     return "[DIR]" if item["type"] == "directory" else "[FILE]"
 
 
+@lru_cache(256)
 def _moment(iso: str) -> str:
-    moment = datetime.fromisoformat(iso).astimezone(UTC)
-    return f"{moment:%a %b %d %Y %H:%M:%S} GMT+0000 (Coordinated Universal Time)"
+    """A time in UTC as that server writes it."""
+    moment = datetime.fromisoformat(iso)
+    day = f"{_DAYS[moment.weekday()]} {_MONTHS[moment.month - 1]} {moment.day:02} {moment.year:04}"
+    return f"{day} {iso[11:19]} GMT+0000 (Coordinated Universal Time)"

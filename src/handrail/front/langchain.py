@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from langchain_core.tools import StructuredTool, ToolException
-
+from handrail.front._needed import needed
 from handrail.runtime import Runtime
 from handrail.words import Json
+
+with needed("langchain_core", "handrail.langchain needs LangChain: pip install langchain-core"):
+    from langchain_core.tools import StructuredTool, ToolException
 
 
 def tools(runtime: Runtime, toolset: str | None = None) -> list[StructuredTool]:

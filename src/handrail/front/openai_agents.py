@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agents import FunctionTool
-
 from handrail.arguments import read_text
+from handrail.front._needed import needed
 from handrail.runtime import Runtime
 from handrail.words import Json
+
+with needed("agents", "handrail.openai_agents needs OpenAI Agents: pip install openai-agents"):
+    from agents import FunctionTool
 
 
 def tools(runtime: Runtime, toolset: str | None = None) -> list[FunctionTool]:

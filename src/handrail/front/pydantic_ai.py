@@ -12,20 +12,23 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_ai import RunContext
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ApprovalRequired, ModelRetry, ToolFailed
-from pydantic_ai.messages import ToolReturn
-from pydantic_ai.tools import ToolDefinition
-from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
 from handrail.catalog import Tool, tool
 from handrail.compose import Composed
 from handrail.errors import Code, Misuse, Problem
+from handrail.front._needed import needed
 from handrail.ports import Answered, Reply
 from handrail.runtime import Runtime
 from handrail.words import Answer, Outcome, Status, Touch, TouchKind
+
+with needed("pydantic_ai", "handrail.pydantic_ai needs Pydantic AI: pip install 'handrail[agent]'"):
+    from pydantic_ai import RunContext
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.exceptions import ApprovalRequired, ModelRetry, ToolFailed
+    from pydantic_ai.messages import ToolReturn
+    from pydantic_ai.tools import ToolDefinition
+    from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 
 # Our own check is stricter and answers better: here any object passes.
 _ANY = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))

@@ -198,6 +198,13 @@ def _promises(manifest: Path) -> Iterator[str]:
         yield f"| {row['document']} | {_cell(row['section'])} | {_cell(row['promise'])} | {test} |\n"
 
 
+def python() -> Iterator[str]:
+    """Everything that a program imports."""
+    from handrail.front.reference_python import page
+
+    yield from page()
+
+
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "tools.md": tools,
     "errors.md": errors,
@@ -205,6 +212,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "settings.md": settings,
     "dialects.md": dialects,
     "command-line.md": verbs,
+    "python.md": python,
 }
 
 

@@ -65,7 +65,7 @@ class Finisher:
         if result.__class__ is not Answer:
             return self._finished(step, judged, Answer(result), now)
         outcome = self._finished(step, judged, result, now)
-        if step.plain and not step.changing and not outcome.refs and step.files is not None and _is_small(outcome):
+        if step.plain and not step.changing and not outcome.refs and step.files is not None:
             judged.answered = _kept(result, self._redactor.engine, outcome, step.files.bytes_read)
         return outcome
 
@@ -248,28 +248,29 @@ def _lost(tool: Tool, changes: Sequence[Change]) -> tuple[str, ...]:
     return (f"no room to keep what stood in {', '.join(paths[:5])} (undo.max_bytes): no undo",) if paths else ()
 
 
-def _is_small(outcome: Outcome) -> bool:
-    """Whether an outcome is small enough to be kept, and a copy of its data's outermost layer is a copy of all."""
-    data = outcome.data
-    if len(outcome.content) > MOST_KEPT or data.__class__ is not dict:
-        return False
-    values = data.values()
-    return _NO_HOLDERS.isdisjoint(map(type, values)) and sum([len(v) for v in values if v.__class__ is str]) < MOST_KEPT
-
-
 _FIELDS = attrgetter(*Outcome.__match_args__)
 _ID, _DATA, _DURATION = map(Outcome.__match_args__.index, ("call_id", "data", "duration_ms"))
 
 
-def _kept(answer: Answer[Any], hiding: object, outcome: Outcome, bytes_read: int) -> Answered:
-    """What an equal call will be given, if the tool gives the very same answer."""
-    return Answered(answer, hiding, list(_FIELDS(outcome)), bytes_read)
+def _kept(answer: Answer[Any], hiding: object, outcome: Outcome, bytes_read: int) -> Answered | None:
+    """What an equal call will be given, if the tool gives the very same answer; None where it is large."""
+    data, rows = outcome.data, None
+    if len(outcome.content) > MOST_KEPT or data.__class__ is not dict:
+        return None
+    values = data.values()
+    if sum([len(value) for value in values if value.__class__ is str]) >= MOST_KEPT:
+        return None
+    nested = not _NO_HOLDERS.isdisjoint(map(type, values))
+    if nested and (not answer.kept or len(rows := orjson.dumps(data)) > MOST_KEPT * 4):
+        return None
+    return Answered(answer, hiding, list(_FIELDS(outcome)), bytes_read, rows)
 
 
 def _given_again(kept: Answered, step: Step, now: float) -> Outcome:
     """The outcome of a call that was answered as an equal one was before: its own id, time and copy of the data."""
     fields = kept.fields.copy()
-    fields[_ID], fields[_DATA], fields[_DURATION] = step.id, fields[_DATA].copy(), _milliseconds(step, now)
+    data = fields[_DATA].copy() if kept.rows is None else orjson.loads(kept.rows)
+    fields[_ID], fields[_DATA], fields[_DURATION] = step.id, data, _milliseconds(step, now)
     return Outcome(*fields)
 
 

@@ -59,6 +59,7 @@ class Answered:
     hiding: object  # by what its secrets were looked for
     fields: list[Any]  # of the outcome, in their order
     bytes_read: int
+    rows: bytes | None = None  # its data as JSON, where a plain copy would not be one of all that is in it
     told: list[bytes] | None = None  # its `tool.completed`, before and after the duration
 
 

@@ -18,7 +18,7 @@ from handrail.net.bodies import too_large, unpacking
 from handrail.net.bounds import MAX_REDIRECTS, NetBounds
 from handrail.net.credentials import Credentials
 from handrail.net.gate import Gate
-from handrail.net.gathering import Body
+from handrail.net.gathering import BLOCK, Body
 from handrail.net.hosts import Hosts
 from handrail.net.resuming import Part, part_of
 from handrail.net.waiting import retry_after
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
     from handrail.net.transport import Transport
+    from handrail.ports.network import Watch
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 AGAIN = frozenset({429, 500, 502, 503, 504})  # what may be over soon
@@ -114,9 +115,9 @@ class Network:
         """Hold a response; the oldest go first when there are too many bytes."""
         self._kept.pop(name, None)
         self._kept[name] = response
-        held = sum(len(item.body) for item in self._kept.values())
+        held = sum(item.held for item in self._kept.values())
         while held > KEPT_BYTES and self._kept:
-            held -= len(self._kept.popitem(last=False)[1].body)
+            held -= self._kept.popitem(last=False)[1].held
 
     def kept(self, name: str) -> HttpResponse | None:
         """Give a response that is still held."""
@@ -149,10 +150,19 @@ class BoundNet:
     async def arrived(self, request: HttpRequest) -> tuple[HttpResponse, Callable[[], Awaitable[str]]]:
         """Send a request and read the whole body; its hash, which may still be under way, is waited for apart."""
         body = Body()
-        trip = self._trip(request, self._network.bounds.max_bytes, body.take)
-        response = await self._sent(trip, request, body.forget)
+        response = await self._into(body, request)
         whole = body.whole()
         return replaced(response, body=whole, bytes=len(whole), ascii=body.ascii), body.digest.hexdigest
+
+    async def gathered(self, request: HttpRequest, watch: Watch | None = None) -> tuple[HttpResponse, Body]:
+        """Like `arrived`, for text: a large body stays in parts, which are watched by another thread as they come."""
+        body = Body(BLOCK, watch)
+        response = await self._into(body, request)
+        return replaced(response, **body.fields()), body
+
+    async def _into(self, body: Body, request: HttpRequest) -> HttpResponse:
+        trip = self._trip(request, self._network.bounds.max_bytes, body.take)
+        return await self._sent(trip, request, body.forget)
 
     async def download(self, request: HttpRequest, write: Take) -> HttpResponse:
         """Send a GET and hand each piece of a success on; a retry goes on where the last one was cut, or not at all."""

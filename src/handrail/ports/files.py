@@ -20,6 +20,8 @@ class Stat:
     inode: int = 0
     links: int = 1
     target: str | None = None  # of a link
+    atime_ns: int = 0
+    birth_ns: int | None = None  # None: not asked for, or nobody knows
 
 
 @noun
@@ -41,6 +43,7 @@ class Listing:
     ignored: int = 0
     protected: int = 0
     unreadable: int = 0
+    made: dict[Any, Any] | None = None  # what a tool made of just this; kept as long as it stays the same
 
 
 @noun

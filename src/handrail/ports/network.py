@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from handrail.words import noun
+
+_Given = TypeVar("_Given")
+_Part = bytes  # the response has a field of that name
+Watch = Callable[[], Callable[[bytes], None]]  # gives, for each try anew, what takes the parts of its body
 
 
 @noun
@@ -35,6 +39,28 @@ class HttpResponse:
     bytes: int = 0
     sha256: str = ""
     ascii: bool | None = None  # whether the body is that alone, where somebody has looked
+    utf8: bool | None = None  # whether it is that, without a replacement character in it, where somebody has looked
+    parts: tuple[_Part, ...] = ()  # of a large body that was not put together; `body` is empty then
+
+    @property
+    def pieces(self) -> tuple[_Part, ...]:
+        """The whole body, in one part or more; the first of several is large."""
+        return self.parts or (self.body,)
+
+    @property
+    def held(self) -> int:
+        """How many bytes holding it takes."""
+        return sum(map(len, self.pieces))
+
+
+class Beside(Protocol):
+    """What goes on beside a body that came."""
+
+    async def hexdigest(self) -> str:
+        """Wait for its hash."""
+
+    async def then(self, work: Callable[[], _Given]) -> _Given:
+        """Do short work once all of the body was watched: in the thread that did it, where the body is large."""
 
 
 class Net(Protocol):
@@ -50,6 +76,12 @@ class Net(Protocol):
 
     async def arrived(self, request: HttpRequest) -> tuple[HttpResponse, Callable[[], Awaitable[str]]]:
         """Like `fetch`, but as soon as the body is there: what comes with it waits for its hash and gives it."""
+
+    async def gathered(self, request: HttpRequest, watch: Watch | None = None) -> tuple[HttpResponse, Beside]:
+        """Like `arrived`, for text: a large body stays in parts, which are watched by another thread as they come.
+
+        Watching ends early where a body is not UTF-8.
+        """
 
     async def download(self, request: HttpRequest, write: Callable[[bytes], Awaitable[None]]) -> HttpResponse:
         """Send a GET and hand each piece of the body on; a retry goes on where the last try was cut, or not at all.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -108,8 +108,8 @@ class Spill(Protocol):
     def put(self, text: str, name: str = "") -> Ref:
         """Keep a text in the run's observations and name it."""
 
-    def keep(self, data: bytes, name: str = "", *, hashed: bool = True) -> Ref:
-        """Keep a text that is UTF-8 already; `hashed=False` leaves the hash to a caller who knows it."""
+    def keep(self, data: bytes | Sequence[bytes], name: str = "", *, hashed: bool = True) -> Ref:
+        """Keep a text that is UTF-8 already, whole or in parts; `hashed=False` leaves the hash to one who knows it."""
 
     def stream(self, name: str) -> Spool:
         """Start keeping a text that comes in parts."""

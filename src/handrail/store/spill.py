@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -32,15 +32,17 @@ class FileSpill:
         """Keep a text, redacted by its caller, and name it."""
         return self.keep(text.encode("utf-8", "backslashreplace"), name)
 
-    def keep(self, data: bytes, name: str = "", *, hashed: bool = True) -> Ref:
+    def keep(self, data: bytes | Sequence[bytes], name: str = "", *, hashed: bool = True) -> Ref:
         """Keep a text, redacted by its caller, that is UTF-8 already; `hashed=False` leaves the hash to the caller."""
+        parts = (data,) if isinstance(data, bytes) else data
         if name and _NAME.fullmatch(name) is None:
             raise ValueError(f"{name!r} cannot name an observation")
         try:
             file, handle = self._next(name)
             try:
-                for start in range(0, len(data), _PART):
-                    write_all(handle, memoryview(data)[start : start + _PART])
+                for part in parts:
+                    for start in range(0, len(part), _PART):
+                        write_all(handle, memoryview(part)[start : start + _PART])
             except OSError:
                 (self._folder / file).unlink(missing_ok=True)
                 raise
@@ -53,7 +55,7 @@ class FileSpill:
                 errno=error.errno,
                 mend="ask for a smaller part, or free space where runs are kept",
             ) from error
-        return Ref(f"run:observations/{file}", sha256(data).hexdigest() if hashed else "", len(data))
+        return Ref(f"run:observations/{file}", _hash(parts) if hashed else "", sum(map(len, parts)))
 
     def stream(self, name: str, max_bytes: int = STREAM_BYTES) -> FileSpool:
         """Start keeping a text, redacted by its caller, that comes in parts."""
@@ -161,6 +163,13 @@ class FileSpool:
             if handle is not None and handle >= 0:
                 os.close(handle)
         self._handle, self._round = -1, None
+
+
+def _hash(parts: Sequence[bytes]) -> str:
+    digest = sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
 
 
 _INNER = bytes(range(0x80, 0xC0))  # bytes that stand within a character

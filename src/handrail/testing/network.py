@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from handrail.errors import Code, Problem
 from handrail.ports import HttpResponse
@@ -12,6 +12,9 @@ from handrail.testing.scripts import given_of
 
 if TYPE_CHECKING:
     from handrail.ports import HttpRequest
+    from handrail.ports.network import Watch
+
+_Given = TypeVar("_Given")
 
 
 class ScriptedNet:
@@ -57,6 +60,13 @@ class ScriptedNet:
 
         return response, digest
 
+    async def gathered(self, request: HttpRequest, watch: Watch | None = None) -> tuple[HttpResponse, _Beside]:
+        """Give the URL's answer, watched in one part."""
+        response = await self.fetch(request)
+        if watch is not None:
+            watch()(response.body)
+        return response, _Beside(response.sha256)
+
     async def download(self, request: HttpRequest, write: Callable[[bytes], Awaitable[None]]) -> HttpResponse:
         """Hand the URL's answer on in one piece."""
         response = await self.fetch(request)
@@ -75,3 +85,16 @@ class ScriptedNet:
     def kept(self, name: str) -> HttpResponse | None:
         """Give a response that was held."""
         return self._kept.get(name)
+
+
+class _Beside:
+    """Nothing goes on any more."""
+
+    def __init__(self, sha256: str) -> None:
+        self._sha256 = sha256
+
+    async def hexdigest(self) -> str:
+        return self._sha256
+
+    async def then(self, work: Callable[[], _Given]) -> _Given:
+        return work()

@@ -102,11 +102,13 @@ class BoundFiles:
         try:
             folder = listing.open_folder(self._access, place)
             try:
-                if depth == 1 and os.fstat(folder).st_size <= listing.QUICK_FOLDER_BYTES:
-                    return listing.listed(folder, walk, depth)
-                return await self._threads.run(brake, listing.listed, folder, walk, depth)
+                status = os.fstat(folder)
+                if not listing.walked_quickly(folder, walk, depth):
+                    await self._threads.run(brake, listing.walked, folder, walk, depth)
             finally:
                 os.close(folder)
+            asked = (status.st_dev, status.st_ino, base, depth, hidden, tuple(ignore), limit)
+            return self._recent.listing(asked, walk.rows, walk.counts)
         except OSError as error:
             raise self._problem(error, place, "listed") from None
         except Problem as problem:

@@ -12,13 +12,41 @@ from handrail.words import Exclusion, Root
 Leaves = Callable[[str, str], bool]  # name and path beneath the root of an entry whose parents are not excluded
 
 
+_made: dict[int, tuple[tuple[Exclusion, ...], Root, Leaves]] = {}  # by identity, with what it was made from kept
+_MOST_MADE, _MOST_HARMLESS = 64, 4096
+
+
 def leaves_out(exclusions: Sequence[Exclusion], root: Root) -> Leaves:
-    """Give the check for entries below a root; a folder that is left out must not be entered."""
+    """Give the check for entries below a root; a folder that is left out must not be entered.
+
+    Equal calls are judged once and bring the very same exclusions: the check is made once, too.
+    """
+    if not isinstance(exclusions, tuple):
+        return _leaves(exclusions, root)
+    made = _made.get(id(exclusions))
+    if made is None or made[0] is not exclusions or made[1] is not root:
+        if len(_made) >= _MOST_MADE:
+            _made.clear()
+        made = _made[id(exclusions)] = (exclusions, root, _leaves(exclusions, root))
+    return made[2]
+
+
+def _leaves(exclusions: Sequence[Exclusion], root: Root) -> Leaves:
     ours = tuple(item for item in exclusions if not item.root or item.root == root.name)
     if not ours:
         return lambda _name, _path: False
-    suspicious = last_names(ours).fullmatch
-    return lambda name, path: suspicious(name) is not None and excluded(ours, root, path) is not None
+    suspicious, harmless = last_names(ours).fullmatch, set[str]()
+
+    def leaves(name: str, path: str) -> bool:
+        if name in harmless:
+            return False
+        if suspicious(name) is None:
+            if len(harmless) < _MOST_HARMLESS:
+                harmless.add(name)
+            return False
+        return excluded(ours, root, path) is not None
+
+    return leaves
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from operator import itemgetter
 
 from handrail.errors import Code, Problem
 from handrail.policy.patterns import excluded as fits
@@ -14,12 +15,20 @@ from handrail.words import Exclusion, Place, PlaceKind, Root
 from handrail.workspace.access import Access, problem_of
 from handrail.workspace.beneath import FOLDER
 from handrail.workspace.exclude import Leaves
-from handrail.workspace.resolve import kind_of
+from handrail.workspace.recent import Counts, Row
+from handrail.workspace.resolve import KINDS
 from handrail.workspace.threads import Brake
 
 MAX_DEPTH = 256
 _NOWHERE = Root("", "", False)  # ignoring goes by the listed folder, whatever its root
+_BY_NAME = itemgetter(0)
+_IFMT, _DIRECTORY, _OTHER = 0o170000, PlaceKind.DIRECTORY, PlaceKind.OTHER
 QUICK_FOLDER_BYTES = 1 << 14  # a folder of this size holds a few hundred names
+QUICK_ENTRIES = 256  # of a walk that goes deeper
+
+
+class TooMuch(Exception):  # a signal, no error
+    """A walk that was to be quick cannot be."""
 
 
 @dataclass(slots=True)
@@ -32,21 +41,31 @@ class Walk:
     limit: int
     leaves_out: Leaves
     brake: Brake
-    entries: list[Entry] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     hidden: int = 0
     ignored: int = 0
     protected: int = 0
     unreadable: int = 0
+    quick: bool = False  # only where it is soon done
+
+    @property
+    def counts(self) -> Counts:
+        """How many entries are not shown, by reason."""
+        return self.hidden, self.ignored, self.protected, self.unreadable
 
     def below(self, folder: int, path: str, depth: int) -> None:
         """Take up what stands in an open folder, sorted, each folder followed by what lies in it."""
+        rows, limit, brake = self.rows, self.limit, self.brake
         for name, status in self._sorted(folder, path):
-            if len(self.entries) >= self.limit:
+            if len(rows) >= limit:
                 return
-            self.brake.check()
-            inner = path + name
-            self.entries.append(Entry(inner, kind_of(status.st_mode), status.st_size, status.st_mtime_ns))
-            if depth > 1 and stat.S_ISDIR(status.st_mode):
+            if brake.pulled:
+                brake.check()
+            if self.quick and (len(rows) >= QUICK_ENTRIES or _is_large(status)):
+                raise TooMuch
+            inner, kind = path + name, KINDS.get(status.st_mode & _IFMT, _OTHER)
+            rows.append((inner, kind, status.st_size, status.st_mtime_ns))
+            if depth > 1 and kind is _DIRECTORY:
                 self._into(folder, name, inner, depth - 1)
 
     def _into(self, folder: int, name: str, path: str, depth: int) -> None:
@@ -61,17 +80,20 @@ class Walk:
             os.close(below)
 
     def _sorted(self, folder: int, path: str) -> list[tuple[str, os.stat_result]]:
-        found = []
+        found, leaves_out, base = [], self.leaves_out, self.base + path
+        dots_too, ignoring = self.hidden_too, bool(self.ignore)
         with os.scandir(folder) as entries:
             for entry in entries:
                 name = entry.name
-                if not self._wanted(name, path):
+                # Most names are plain, and told to be so here; the others are counted by why they are left out.
+                odd = ignoring or not name.isascii() or (name[0] == "." and not dots_too)
+                if (odd or leaves_out(name, base + name)) and not self._wanted(name, path):
                     continue
                 try:
                     found.append((name, entry.stat(follow_symlinks=False)))
                 except OSError:
                     self.unreadable += 1
-        found.sort(key=_by_name)
+        found.sort(key=_BY_NAME)
         return found
 
     def _wanted(self, name: str, path: str) -> bool:
@@ -86,10 +108,6 @@ class Walk:
         else:
             return True
         return False
-
-
-def _by_name(item: tuple[str, os.stat_result]) -> str:
-    return item[0]
 
 
 def sayable(name: str) -> bool:
@@ -111,10 +129,27 @@ def open_folder(access: Access, place: Place) -> int:
         raise problem_of(error, place, "listed") from None
 
 
-def listed(folder: int, walk: Walk, depth: int) -> Listing:
+def _is_large(status: os.stat_result) -> bool:
+    return status.st_mode & _IFMT == stat.S_IFDIR and status.st_size > QUICK_FOLDER_BYTES
+
+
+def walked(folder: int, walk: Walk, depth: int) -> None:
     """Carry a walk out."""
     walk.below(folder, "", min(depth, MAX_DEPTH))
-    return Listing(tuple(walk.entries), walk.hidden, walk.ignored, walk.protected, walk.unreadable)
+
+
+def walked_quickly(folder: int, walk: Walk, depth: int) -> bool:
+    """Carry a walk out if there is little to see; False: it is as if it had not begun."""
+    if os.fstat(folder).st_size > QUICK_FOLDER_BYTES:
+        return False
+    walk.quick = depth > 1
+    try:
+        walked(folder, walk, depth)
+    except TooMuch:
+        walk.rows, walk.quick = [], False
+        walk.hidden = walk.ignored = walk.protected = walk.unreadable = 0
+        return False
+    return True
 
 
 def ignoring(globs: Sequence[str]) -> tuple[Exclusion, ...]:
@@ -133,8 +168,10 @@ def everything(access: Access, place: Place, limit: int) -> Listing:
     """List all that lies below a folder, whatever its name."""
     folder = open_folder(access, place)
     try:
-        found = listed(folder, Walk("", True, (), limit, lambda _name, _path: False, Brake()), MAX_DEPTH)
-        return replace(found, unreadable=found.unreadable + _unentered(found.entries))
+        walk = Walk("", True, (), limit, lambda _name, _path: False, Brake())
+        walked(folder, walk, MAX_DEPTH)
+        entries = tuple([Entry(*row) for row in walk.rows])
+        return Listing(entries, *walk.counts[:3], walk.unreadable + _unentered(entries))
     except OSError as error:
         raise problem_of(error, place, "listed") from None
     finally:

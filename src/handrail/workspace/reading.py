@@ -12,6 +12,7 @@ from handrail.ports import Stat
 from handrail.words import Place, PlaceKind
 from handrail.workspace.access import READ, Access, not_a_file, problem_of
 from handrail.workspace.beneath import HANDLE
+from handrail.workspace.births import born_ns
 from handrail.workspace.resolve import kind_of
 from handrail.workspace.threads import Brake, Threads
 
@@ -19,11 +20,19 @@ INLINE_BYTES = 1 << 20  # up to here reading costs less than handing it to a thr
 CHUNK = 1 << 20
 
 
-def stat_of(status: os.stat_result, target: str | None = None) -> Stat:
+def stat_of(status: os.stat_result, target: str | None = None, birth_ns: int | None = None) -> Stat:
     """Put what the system says into our words."""
     mode = status.st_mode
     return Stat(
-        kind_of(mode), status.st_size, status.st_mtime_ns, mode & 0o7777, status.st_ino, status.st_nlink, target
+        kind_of(mode),
+        status.st_size,
+        status.st_mtime_ns,
+        mode & 0o7777,
+        status.st_ino,
+        status.st_nlink,
+        target,
+        status.st_atime_ns,
+        birth_ns,
     )
 
 
@@ -31,11 +40,11 @@ def look(access: Access, place: Place) -> Stat:
     """Look at the thing itself; a link is not followed."""
     fd = access.open(place, HANDLE)
     try:
-        status = os.fstat(fd)
+        status, birth_ns = os.fstat(fd), born_ns(fd)
         target = os.readlink("", dir_fd=fd) if stat.S_ISLNK(status.st_mode) else None
     finally:
         os.close(fd)
-    return stat_of(status, target)
+    return stat_of(status, target, birth_ns)
 
 
 def open_regular(access: Access, place: Place, doing: str = "read") -> tuple[int, os.stat_result]:

@@ -57,15 +57,16 @@ def check_text(path: str) -> None:
 
 
 class Resolver:
-    """Text to Place. The fast way is for clean relative paths without links; all else is walked."""
+    """Text to Place. The fast way is for clean paths in the workspace without links; all else is walked."""
 
-    __slots__ = ("_absolute", "_known", "_open", "_quick", "_roots")
+    __slots__ = ("_absolute", "_home", "_known", "_open", "_quick", "_roots")
 
     def __init__(self, roots: Roots, opener: Opener, *, allow_absolute: bool) -> None:
         self._roots = roots
         self._open = opener
         self._absolute = allow_absolute
         self._quick = opener is open_fast and not roots.nested
+        self._home = f"{roots.home.path.rstrip('/')}/"
         self._known: dict[str, Place] = {}  # files of the workspace, as they were last found
 
     def resolve(self, path: str, follow: bool = True) -> Place:
@@ -76,19 +77,22 @@ class Resolver:
         known = self._known.get(path)
         if known is None:
             check_text(path)
-            if not self._quick or path[0] == "/" or path.startswith("run:") or path in (".", "..") or _dotted(path):
+            name = self._plain(path)
+            if not name:
                 return self._slow(path, follow)
+        else:
+            name = known.path
         try:
-            if "/" not in path:
-                status = os.lstat(path, dir_fd=self._roots.home_fd)
+            if "/" not in name:
+                status = os.lstat(name, dir_fd=self._roots.home_fd)
             else:
-                handle = openat2(self._roots.home_fd, path, HANDLE)
+                handle = openat2(self._roots.home_fd, name, HANDLE)
                 try:
                     status = os.fstat(handle)
                 finally:
                     os.close(handle)
         except FileNotFoundError:  # and no link on the way to what is missing, which would be another error
-            return Place(self._roots.home, path, _MISSING, path)
+            return Place(self._roots.home, name, _MISSING, path)
         except OSError:
             return self._slow(path, follow)
         if (
@@ -100,14 +104,24 @@ class Resolver:
             and status.st_mode & _IFMT == stat.S_IFREG
         ):
             return known
-        return self._found(path, follow, status)
+        return self._found(path, name, follow, status)
 
-    def _found(self, path: str, follow: bool, status: os.stat_result) -> Place:
+    def _plain(self, path: str) -> str:
+        """The path beneath the workspace where the text says it without detours; empty where it must be walked."""
+        name = path
+        if path[0] == "/":
+            if not self._absolute or not path.startswith(self._home):
+                return ""
+            name = path[len(self._home) :]
+        walked = not self._quick or name.startswith(("run:", "/")) or name in ("", ".", "..") or _dotted(name)
+        return "" if walked else name
+
+    def _found(self, path: str, name: str, follow: bool, status: os.stat_result) -> Place:
         """The place of a path that no link leads to."""
         kind = KINDS.get(status.st_mode & _IFMT, PlaceKind.OTHER)
         if kind is PlaceKind.LINK and follow:
             return self._slow(path, follow)
-        place = _place(self._roots.home, path, kind, path, status)
+        place = _place(self._roots.home, name, kind, path, status)
         if kind is PlaceKind.FILE:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()

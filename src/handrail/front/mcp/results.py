@@ -125,7 +125,8 @@ def spoken_result(outcome: Outcome, name: str, asked: Mapping[str, Json]) -> dic
     """Give an outcome in a dialect's envelope: as it is where that is a result already, else as text and data."""
     reply = dialects.get(name).reply
     envelope = outcome.to(name) if reply is None else reply(outcome, asked)
-    rest = {key: value for key, value in outcome.to_dict().items() if key not in ("content", "data")}
+    rest = outcome.to_dict()
+    del rest["content"], rest["data"]
     if isinstance(envelope.get("content"), list):
         return {**envelope, "_meta": {OUTCOME_KEY: rest}}
     text = orjson.dumps(envelope, default=str).decode()

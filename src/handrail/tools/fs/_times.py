@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from functools import lru_cache
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  (UTC, as all here)
 
 
-def utc(mtime_ns: int) -> str:
-    """Write a time of change in UTC, to the second; one that no calendar holds as the nearest it does."""
+def utc(ns: int) -> str:
+    """Write a time of a file in UTC, to the second; one that no calendar holds as the nearest it does."""
+    return _second(ns // 1_000_000_000)
+
+
+@lru_cache(4096)
+def _second(second: int) -> str:
     try:
-        return f"{_EPOCH + timedelta(seconds=mtime_ns // 1_000_000_000):%Y-%m-%dT%H:%M:%SZ}"
+        return f"{(_EPOCH + timedelta(seconds=second)).isoformat()}Z"
     except OverflowError:
-        return "9999-12-31T23:59:59Z" if mtime_ns > 0 else "0001-01-01T00:00:00Z"
+        return "9999-12-31T23:59:59Z" if second > 0 else "0001-01-01T00:00:00Z"

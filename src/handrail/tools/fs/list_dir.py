@@ -15,15 +15,18 @@ from handrail.errors import Code, Problem
 from handrail.ports import Entry, Limits, Listing, Workspace
 from handrail.tools.fs._standing import missing
 from handrail.tools.fs._times import utc
-from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation
+from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation, noun
 
 Glob = Annotated[str, Field(max_length=1024)]
 Sort = Literal["name", "mtime", "size"]
 _MOST = 100_000  # entries that are looked at
+_MOST_MADE = 8  # answers that are kept with one listing
+_MOST_WIDE = 4  # bytes of a character
+_DIRECTORY, _FILE = PlaceKind.DIRECTORY, PlaceKind.FILE
 _HERE = at(".")
 
 
-@dataclass(frozen=True, slots=True)
+@noun
 class DirEntry:
     """One thing in a folder; its name is relative to that folder."""
 
@@ -71,11 +74,18 @@ async def list_dir(
         )
     after = None if cursor is None else _position(cursor, sort)
     found = await files.list(path, depth=depth, hidden=hidden, ignore=ignore or (), limit=_MOST)
+    asked = (path.shown, depth, limit, cursor, hidden, None if ignore is None else tuple(ignore), sort, limits)
+    known: Answer[DirListing] | None = None if found.made is None else found.made.get(asked)
+    if known is not None:
+        return known
     entries = sorted(found.entries, key=_KEYS[sort]) if sort != "name" else list(found.entries)
     start = 0 if after is None else _after(entries, after, _KEYS[sort])
     page = _fitting(entries[start:], limit, limits)
     args = {"depth": depth, "limit": limit, "hidden": hidden, "ignore": ignore, "sort": sort}
-    return _answer(path, found, len(entries), start, page, sort, args)
+    answer = _answer(path, found, len(entries), start, page, sort, args)
+    if found.made is not None and len(found.made) < _MOST_MADE:
+        found.made[asked] = answer
+    return answer
 
 
 # ── order and pages ──────────────────────────────────────────────────────────────────────────
@@ -113,6 +123,8 @@ def _after(entries: list[Entry], position: Any, key: Key) -> int:
 def _fitting(entries: list[Entry], limit: int, limits: Limits) -> list[Entry]:
     """As many entries as the limits take, with room for the last line."""
     page, room = entries[: min(limit, limits.max_output_lines - 1)], limits.max_output_bytes - 1000
+    if len("".join([entry.path for entry in page])) * _MOST_WIDE + len(page) * 60 <= room:
+        return page
     for index, entry in enumerate(page):
         room -= len(entry.path.encode("utf-8", "surrogateescape")) + 60
         if room < 0 and index:
@@ -131,21 +143,29 @@ def _answer(
     if left and page:
         key = _KEYS[sort](page[-1])
         cursor = json.dumps([sort, *key], ensure_ascii=False)
-    entries = [DirEntry(item.path, item.kind.value, item.size, utc(item.mtime_ns)) for item in page]
+    entries, lines = _told(page)
     counts = found.hidden, found.ignored, found.protected, found.unreadable
     result = DirListing(path.shown, entries, total, left, *counts, cursor)
     said = _said(result, start)
-    content = "".join(f"{_line(entry)}\n" for entry in entries) + f"[{said}{_onward(result, args)}]"
+    content = f"{''.join(lines)}[{said}{_onward(result, args)}]"
     cut = Truncation("entries", len(page), total, cursor) if left else None
-    return Answer(result, said, content, (Evidence("file", path.shown, said),), cut)
+    return Answer(result, said, content, (Evidence("file", path.shown, said),), cut, kept=True)
 
 
-def _line(entry: DirEntry) -> str:
-    name = entry.name if entry.name.isprintable() else json.dumps(entry.name)
-    if entry.type == PlaceKind.DIRECTORY.value:
-        return f"{name}/"
-    kind = "" if entry.type == PlaceKind.FILE.value else f"  {entry.type}"
-    return f"{name}  {entry.size}  {entry.mtime}{kind}"
+def _told(page: list[Entry]) -> tuple[list[DirEntry], list[str]]:
+    """Each entry, and its line; there may be thousands."""
+    entries, lines = list[DirEntry](), list[str]()
+    for item in page:
+        name, kind, size, mtime = item.path, item.kind, item.size, utc(item.mtime_ns)
+        entries.append(DirEntry(name, kind._value_, size, mtime))
+        shown = name if name.isprintable() else json.dumps(name)
+        if kind is _FILE:
+            lines.append(f"{shown}  {size}  {mtime}\n")
+        elif kind is _DIRECTORY:
+            lines.append(f"{shown}/\n")
+        else:
+            lines.append(f"{shown}  {size}  {mtime}  {kind._value_}\n")
+    return entries, lines
 
 
 def _said(result: DirListing, start: int) -> str:

@@ -37,12 +37,17 @@ def decode(body: bytes, content_type: str) -> tuple[str, Charset]:
     return _detected(body) if named is None else _read(body, *named)
 
 
-def as_it_is(body: bytes, content_type: str, *, ascii_alone: bool | None = None) -> Charset | None:
-    """How a body is read that is its own text: ASCII in a charset that changes nothing of it; None for any other."""
-    if not (body.isascii() if ascii_alone is None else ascii_alone) or b"\0" in body[:_LOOKED_AT]:
+def as_it_is(body: bytes, content_type: str, *, ascii_alone: bool | None = None, utf8: bool = False) -> Charset | None:
+    """How a body is read that is its own text: ASCII in a charset that changes nothing of it, or `utf8` in none other.
+
+    None for any other. With `ascii_alone` and `utf8` known of the whole body, its beginning is enough.
+    """
+    if b"\0" in body[:_LOOKED_AT] or body.startswith(_BOMS[0][0]):
         return None
     name, by = _named(body, content_type) or ("utf-8", "bytes")
-    return Charset(name, by) if name in _KEEP_ASCII else None
+    if body.isascii() if ascii_alone is None else ascii_alone:
+        return Charset(name, by) if name in _KEEP_ASCII else None
+    return Charset(name, by) if utf8 and name == "utf-8" else None
 
 
 def _named(body: bytes, content_type: str) -> tuple[str, str] | None:

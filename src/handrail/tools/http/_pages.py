@@ -18,7 +18,7 @@ class Cursor:
     """Where a page begins, and in which body."""
 
     digest: str  # the first half of the body's hash, and then some
-    offset: int  # characters
+    offset: int  # bytes of UTF-8
 
     @property
     def text(self) -> str:
@@ -27,25 +27,41 @@ class Cursor:
 
 
 class Whole:
-    """A text that is shown page by page, and its UTF-8. One of ASCII alone is read only where it is shown."""
+    """A text that is shown page by page: UTF-8, in one part or more, that is read only where it is shown."""
 
-    __slots__ = ("_text", "body")
+    __slots__ = ("_size", "parts")
 
-    def __init__(self, body: bytes, text: str | None) -> None:
-        self.body, self._text = body, text  # None: ASCII
+    def __init__(self, *parts: bytes) -> None:
+        self.parts, self._size = parts, sum(map(len, parts))
 
     def __len__(self) -> int:
-        """Characters."""
-        return len(self.body if self._text is None else self._text)
+        """Bytes."""
+        return self._size
 
     def __getitem__(self, part: slice) -> str:
-        """The characters of a part."""
-        return self.body[part].decode("ascii") if self._text is None else self._text[part]
+        """The characters that are whole in a part."""
+        start, end, _ = part.indices(self._size)
+        return self.cut(start, end).decode("utf-8", "ignore")
 
+    def cut(self, start: int, end: int) -> bytes:
+        """The bytes of a part."""
+        if len(self.parts) == 1:
+            return self.parts[0][start:end]
+        found, before = [], 0
+        for part in self.parts:
+            if start < before + len(part) and before < end:
+                found.append(part[max(0, start - before) : end - before])
+            before += len(part)
+        return found[0] if len(found) == 1 else b"".join(found)
 
-def read_again(body: bytes) -> Whole:
-    """The text of a body that was read before, and kept as UTF-8."""
-    return Whole(body, None if body.isascii() else body.decode())
+    def character(self, at: int) -> int:
+        """Where the character begins that stands here: a cursor is what a caller says it is."""
+        if at == 0:
+            return 0
+        near = self.cut(max(0, at - 3), at + 1)
+        while 0 < at < self._size and near and near[-1] & 0xC0 == 0x80:
+            at, near = at - 1, near[:-1]
+        return at
 
 
 def read_cursor(text: str) -> Cursor:
@@ -73,25 +89,27 @@ def need_same(where: Cursor | None, sha256: str, tool: str, url: str) -> None:
         )
 
 
-def end_of_page(text: str | Whole, offset: int, limits: Limits) -> int:
+def end_of_page(text: Whole, offset: int, limits: Limits) -> int:
     """Where the page ends that begins at `offset`: after a whole line, or within one that fills the page alone."""
     room = max(256, limits.max_output_bytes - _ROOM_BYTES)
-    page = text[offset : offset + room]
-    if not page.isascii():
-        page = page.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+    page = text.cut(offset, offset + room + 1)
+    if len(page) > room:
+        while page[room] & 0xC0 == 0x80:  # within a character
+            room -= 1
+        page = page[:room]
     page = _first_lines(page, max(1, limits.max_output_lines - _ROOM_LINES))
     end = offset + len(page)
-    if end < len(text) and (last := page.rfind("\n")) >= 0:
+    if end < len(text) and (last := page.rfind(b"\n")) >= 0:
         end = offset + last + 1
     return max(end, offset + 1)
 
 
-def _first_lines(page: str, most: int) -> str:
-    if page.count("\n") < most:
+def _first_lines(page: bytes, most: int) -> bytes:
+    if page.count(b"\n") < most:
         return page
     at = -1
     for _ in range(most):
-        at = page.find("\n", at + 1)
+        at = page.find(b"\n", at + 1)
         if at < 0:
             return page
     return page[: at + 1]
@@ -102,8 +120,3 @@ def wrapped(page: str, width: int) -> str:
     if len(page) <= width or max(map(len, page.split("\n"))) <= width:
         return page
     return "\n".join(line[at : at + width] for line in page.split("\n") for at in range(0, max(1, len(line)), width))
-
-
-def utf8_bytes(text: str) -> int:
-    """How many bytes a text has."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

@@ -70,7 +70,7 @@ def failed(response: HttpResponse, secrets: Secrets, why: str = "") -> Problem:
         status=response.status,
         tries=response.tries,
         retry_after=response.headers.get("retry-after"),
-        excerpt=excerpt(response.body, secrets),
+        excerpt=excerpt(response.pieces[0], secrets),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
 from handrail import urls
@@ -18,12 +19,11 @@ from handrail.tools.http._pages import (
     Whole,
     end_of_page,
     need_same,
-    read_again,
     read_cursor,
     refuse_repeat,
-    utf8_bytes,
     wrapped,
 )
+from handrail.tools.http._watching import Watched, is_html
 from handrail.words import Answer, Ref, Truncation
 
 Format = Annotated[Literal["text", "markdown"], "markdown: HTML as Markdown; text: the body as it is"]
@@ -72,52 +72,94 @@ async def http_fetch(
     name = f"{method} {urls.parse(url).text} {format}"
     held = None if where is None else net.kept(f"{name} {where.digest}")
     if held is not None and where is not None:
-        return Page(name, held, read_again(held.body), where, method, limits).answer(net, secrets)
+        page = show(Whole(*held.pieces), where.offset, limits, secrets)
+        return Page(name, held, page, where.digest, method).answer(net)
     refuse_repeat(where, method)
-    came, digest = await net.arrived(ask.request(url, method, headers, body, timeout_ms, max_bytes))
+    keeps = net.spill_large and where is None
+    watched = Watched(secrets, plain=format == "text") if keeps else None
+    request = ask.request(url, method, headers, body, timeout_ms, max_bytes)
+    came, beside = await net.gathered(request, None if watched is None else watched.anew)
     ask.need_answer(came, secrets)
-
-    def read() -> tuple[Whole, HttpResponse, tuple[str, ...], Ref | None]:
-        text, response, warnings = _readable(came, format, url, secrets)
-        large = net.spill_large and where is None and len(text) > 0 and end_of_page(text, 0, limits) < len(text)
-        ref = _kept(text, secrets, spill, hashed=text.body is not came.body) if large else None
-        return text, response, warnings, ref
-
-    text, response, warnings, ref = await _aside(len(came.body), read)
-    response = _with(response, sha256=await digest())
+    reading = Reading(came, format, url, secrets, limits)
+    read = reading.as_it_is()
+    shown: Shown | None = None
+    if read is not None and watched is not None:
+        shown = show(read.text, 0, limits, secrets)  # while others hash and watch
+        if not shown.whole:
+            ref = await beside.then(partial(reading.kept_as_it_is, read.text, watched, spill))
+            read = replace(read, ref=ref or await _aside(came.held, partial(reading.kept, read.text, spill)))
+    if read is None:
+        read = await _aside(came.held, partial(reading.whole, spill if keeps else None))
+    response = _with(read.response, sha256=await beside.hexdigest())
     need_same(where, response.sha256, "http_fetch", url)
-    refs = () if ref is None else (ref if ref.sha256 else replace(ref, sha256=response.sha256),)
-    page = Page(name, response, text, where or Cursor(response.sha256[:16], 0), method, limits, refs)
-    return page.answer(net, secrets, warnings)
+    shown = shown or show(read.text, 0 if where is None else where.offset, limits, secrets)
+    return Page(name, response, shown, response.sha256[:16], method, read.refs(response)).answer(net, read.warnings)
 
 
-def _kept(text: Whole, secrets: Secrets, spill: Spill, *, hashed: bool) -> Ref:
-    """Keep the whole of a text with its secrets hidden; one without any as it came, hashed where nobody does it."""
-    if secrets.quiet(text.body):
-        return spill.keep(text.body, "http", hashed=hashed)
-    return spill.put(secrets.text(text[:]), "http")
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A body as text."""
+
+    text: Whole
+    response: HttpResponse  # with that text for its body
+    warnings: tuple[str, ...] = ()  # what could not be read
+    ref: Ref | None = None  # where all of it is kept; without a hash where that is the body's own
+
+    def refs(self, response: HttpResponse) -> tuple[Ref, ...]:
+        """Where all of it is kept, by its hash."""
+        ref = self.ref
+        return () if ref is None else (ref if ref.sha256 else replace(ref, sha256=response.sha256),)
 
 
-def _readable(
-    response: HttpResponse, form: str, asked: str, secrets: Secrets
-) -> tuple[Whole, HttpResponse, tuple[str, ...]]:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is made of a body."""
+
+    came: HttpResponse
+    form: str
+    asked: str
+    secrets: Secrets
+    limits: Limits
+
+    def as_it_is(self) -> Read | None:
+        """Read a body that is its own text, at once; None for any other."""
+        came, head = self.came, self.came.pieces[0]
+        kind = came.headers.get("content-type", "")
+        if is_binary(head, kind):
+            raise _not_text(came, kind, self.asked, self.secrets)
+        charset = as_it_is(head, kind, ascii_alone=came.ascii, utf8=came.utf8 or False)
+        if charset is None or (self.form == "markdown" and is_html(kind, head[:4096].decode("utf-8", "ignore")[:1024])):
+            return None
+        return Read(Whole(*came.pieces), _with(came, headers={**came.headers, ENCODING: charset.name}))
+
+    def kept_as_it_is(self, text: Whole, watched: Watched, spill: Spill) -> Ref | None:
+        """Keep a text without secrets as it came; None for any other. Its hash is left to who works it out."""
+        return spill.keep(text.parts, "http", hashed=False) if watched.quiet(len(text)) else None
+
+    def whole(self, spill: Spill | None) -> Read:
+        """Read a body in any charset, and keep the whole of a long text with its secrets hidden."""
+        came = _with(self.came, body=b"".join(self.came.pieces), parts=())
+        text, response, warnings = _readable(came, self.form, self.asked)
+        long = spill is not None and len(text) > 0 and end_of_page(text, 0, self.limits) < len(text)
+        return Read(text, response, warnings, self.kept(text, spill) if spill is not None and long else None)
+
+    def kept(self, text: Whole, spill: Spill) -> Ref:
+        """Keep a text with its secrets hidden."""
+        return spill.put(self.secrets.text(text[:]), "http")
+
+
+def _readable(response: HttpResponse, form: str, asked: str) -> tuple[Whole, HttpResponse, tuple[str, ...]]:
     """The text that is shown, the response with that text for its body, and what could not be read."""
-    kind, body = response.headers.get("content-type", ""), response.body
-    if is_binary(body, kind):
-        raise _not_text(response, kind, asked, secrets)
-    charset, text = as_it_is(body, kind, ascii_alone=response.ascii), None
-    if charset is None:
-        text, charset = decode(body, kind)
-    if form == "markdown" and _is_html(kind, body[:1024].decode("ascii") if text is None else text[:1024]):
-        text = _as_markdown(body.decode("ascii") if text is None else text, response, asked)
-        body = text.encode("utf-8", "replace")
-    elif text is not None and (charset.name != "utf-8" or charset.by == "bom" or charset.replaced):
-        body = text.encode("utf-8", "replace")
+    kind = response.headers.get("content-type", "")
+    text, charset = decode(response.body, kind)
+    if form == "markdown" and is_html(kind, text[:1024]):
+        text = _as_markdown(text, response, asked)
+    body = text.encode("utf-8", "replace")
     warnings: tuple[str, ...] = ()
     if charset.replaced:
         warnings = (f"{charset.replaced} characters could not be read as {charset.name} ({charset.by})",)
     response = _with(response, body=body, headers={**response.headers, ENCODING: charset.name})
-    return Whole(body, text), response, warnings
+    return Whole(body), response, warnings
 
 
 def _with(response: HttpResponse, **fields: Any) -> HttpResponse:
@@ -126,13 +168,6 @@ def _with(response: HttpResponse, **fields: Any) -> HttpResponse:
 
 
 ENCODING = "x-handrail-encoding"  # how the body was read; never sent, never shown
-
-
-def _is_html(kind: str, start: str) -> bool:
-    media = kind.partition(";")[0].strip().lower()
-    if media:
-        return media in ("text/html", "application/xhtml+xml")
-    return start.lstrip().lower().startswith(("<!doctype html", "<html"))
 
 
 def _as_markdown(html: str, response: HttpResponse, asked: str) -> str:
@@ -154,7 +189,7 @@ def _not_text(response: HttpResponse, kind: str, asked: str, secrets: Secrets) -
         next_call={"tool": "http_download", "args": {"url": asked, "path": "…"}},
         bytes=response.bytes,
         type=kind,
-        first_bytes=ask.first_bytes(response.body, secrets),
+        first_bytes=ask.first_bytes(response.pieces[0], secrets),
     )
 
 
@@ -164,51 +199,72 @@ async def _aside(size: int, work: Callable[[], _Given]) -> _Given:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """The part of a text that a page shows, with what must be hidden."""
+
+    text: Whole
+    start: int
+    end: int
+    page: str
+    lines: str  # as they are shown: none is too long
+
+    @property
+    def whole(self) -> bool:
+        """Whether that is all of it."""
+        return self.start == 0 and self.end == len(self.text)
+
+
+def show(text: Whole, offset: int, limits: Limits, secrets: Secrets) -> Shown:
+    """Cut a page out, and hide what must be hidden; INVALID_ARGS beyond the end."""
+    if offset > len(text):
+        raise Problem(Code.INVALID_ARGS, "This cursor leads beyond the end; there is nothing more.")
+    start = text.character(offset)
+    end = end_of_page(text, start, limits) if text else 0
+    page = text[start:end]
+    if start > 0 or end != len(text):
+        page = secrets.excerpt(text[max(0, start - ask.AROUND) : start], page, text[end : end + ask.AROUND])
+    elif wrapped(page, limits.max_line_chars) is not page:
+        page = secrets.text(page)  # before lines are broken: half a secret is not known as one
+    return Shown(text, start, end, page, wrapped(page, limits.max_line_chars))
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """One page of an answer."""
 
     name: str
     response: HttpResponse
-    text: Whole
-    at: Cursor
+    shown: Shown
+    digest: str  # what a cursor names the body by
     method: str
-    limits: Limits
     refs: tuple[Ref, ...] = ()
 
-    def answer(self, net: Net, secrets: Secrets, warnings: tuple[str, ...] = ()) -> Answer[Fetched]:
-        """Cut the page out, hide what must be hidden, and say how to go on."""
-        response, start, text = self.response, self.at.offset, self.text
-        if start > len(text):
-            raise Problem(Code.INVALID_ARGS, "This cursor leads beyond the end; there is nothing more.")
-        end = end_of_page(text, start, self.limits) if text else 0
-        whole = start == 0 and end == len(text)
-        page = text[start:end]
+    def answer(self, net: Net, warnings: tuple[str, ...] = ()) -> Answer[Fetched]:
+        """Say what came, and how to go on."""
+        response, whole = self.response, self.shown.whole
         if not whole:
-            page = secrets.excerpt(text[max(0, start - ask.AROUND) : start], page, text[end : end + ask.AROUND])
-            net.keep(f"{self.name} {self.at.digest}", response)
-        elif wrapped(page, self.limits.max_line_chars) is not page:
-            page = secrets.text(page)  # before lines are broken: half a secret is not known as one
-        cut = None if whole else self._cut(end)
+            net.keep(f"{self.name} {self.digest}", response)
+        cut = None if whole else self._cut()
         told = {name: value for name, value in response.headers.items() if name != ENCODING}
         data = Fetched(
-            ask.shown(response.url), response.status, told, page, response.bytes, response.sha256,
+            ask.shown(response.url), response.status, told, self.shown.page, response.bytes, response.sha256,
             response.headers[ENCODING], whole, list(response.redirects),
         )  # fmt: skip
         said = f"HTTP {response.status} {data.url}: {response.bytes} bytes{'' if whole else ', in part'}"
-        content = f"{said}\n\n{wrapped(page, self.limits.max_line_chars)}{self._notice(cut, end)}"
+        content = f"{said}\n\n{self.shown.lines}{self._notice(cut)}"
         proof = ask.evidence(self.method, response)
         return Answer(data, said, content, (proof,), cut, self.refs, warnings=warnings)
 
-    def _cut(self, end: int) -> Truncation:
-        text = self.text
-        following = Cursor(self.at.digest, end).text if end < len(text) else None
-        shown = utf8_bytes(text[self.at.offset : end])
-        return Truncation("bytes", shown, len(text.body), following, self.refs[0].ref if self.refs else None)
+    def _cut(self) -> Truncation:
+        shown, size = self.shown, len(self.shown.text)
+        following = Cursor(self.digest, shown.end).text if shown.end < size else None
+        ref = self.refs[0].ref if self.refs else None
+        return Truncation("bytes", min(shown.end, size) - shown.start, size, following, ref)
 
-    def _notice(self, cut: Truncation | None, end: int) -> str:
+    def _notice(self, cut: Truncation | None) -> str:
         if cut is None:
             return ""
-        shown = f"characters {self.at.offset + 1}-{end} of {len(self.text)} shown"
+        shown = f"bytes {self.shown.start + 1}-{self.shown.end} of {len(self.shown.text)} shown"
         if cut.next_cursor is None:
             return f"\n[{shown}; this is the end]"
         whole = f'; all of it: read_file {{"path": "{cut.ref}"}}' if cut.ref else ""

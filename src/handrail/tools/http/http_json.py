@@ -24,10 +24,8 @@ from handrail.tools.http._pages import (
     Whole,
     end_of_page,
     need_same,
-    read_again,
     read_cursor,
     refuse_repeat,
-    utf8_bytes,
     wrapped,
 )
 from handrail.words import Answer, Ref, Truncation
@@ -74,7 +72,7 @@ async def http_json(
     name = f"{method} {urls.parse(url).text} json {select or ''}"
     held = None if where is None else net.kept(f"{name} {where.digest}")
     if held is not None and where is not None:
-        return _Pages(net, limits, name, method, held).page(None, read_again(held.body), where)
+        return _Pages(net, limits, name, method, held).page(None, Whole(*held.pieces), where)
     refuse_repeat(where, method)
     given = dict(headers or {})
     if not any(header.lower() == "accept" for header in given):
@@ -86,7 +84,7 @@ async def http_json(
     except ExpressionError as error:
         raise Problem(Code.INVALID_ARGS, f"The expression {error}.", position=error.position) from None
     response = replace(response, sha256=await digest())
-    known = response.sha256 if long is None else sha256(long.body).hexdigest()
+    known = response.sha256 if long is None else sha256(long.parts[0]).hexdigest()
     need_same(where, known, "http_json", url)
     if long is None:
         data = FetchedJson(value, response.status, ask.shown(response.url))
@@ -117,7 +115,7 @@ def _kept(value: Any, text: Whole, net: Net, spill: Spill) -> tuple[Ref, ...]:
     """Keep the whole where settings say so; HTTP_TOO_LARGE where they do not, and no answer holds it."""
     import orjson
 
-    size = len(text.body) if len(text.body) <= _MOST else len(orjson.dumps(value)) + 2 * urls.MAX_URL
+    size = len(text) if len(text) <= _MOST else len(orjson.dumps(value)) + 2 * urls.MAX_URL
     if size <= _MOST:
         return (spill.put(text[:], "http"),) if net.spill_large else ()
     if net.spill_large:
@@ -150,7 +148,7 @@ def _picked(response: HttpResponse, select: str | None, secrets: Secrets, limits
         ) from None
     if _fits(text, limits):
         return value, None
-    return value, read_again(secrets.text(_json(value).decode()).encode())
+    return value, Whole(secrets.text(_json(value).decode()).encode())
 
 
 def _json(value: Any) -> bytes:
@@ -181,21 +179,22 @@ class _Pages:
         """Cut one page out, and say how to go on."""
         if at.offset >= len(text):
             raise Problem(Code.INVALID_ARGS, "This cursor leads beyond the end; there is nothing more.")
-        response, end = self.response, end_of_page(text, at.offset, self.limits)
-        part = text[at.offset : end]
+        start = text.character(at.offset)
+        response, end = self.response, end_of_page(text, start, self.limits)
+        part = text[start:end]
         data = FetchedJson(value, response.status, ask.shown(response.url))
         said, cut, notice = _said(response), None, ""
-        if len(part) < len(text):
+        if end - start < len(text):
             following = Cursor(at.digest, end).text if end < len(text) else None
-            cut = Truncation("bytes", utf8_bytes(part), len(text.body), following, refs[0].ref if refs else None)
-            said, notice = f"{said}, in part", _notice(cut, at.offset, end, len(text))
-            self.net.keep(f"{self.name} {at.digest}", replace(response, body=text.body))
+            cut = Truncation("bytes", end - start, len(text), following, refs[0].ref if refs else None)
+            said, notice = f"{said}, in part", _notice(cut, start, end, len(text))
+            self.net.keep(f"{self.name} {at.digest}", replace(response, body=b"", parts=text.parts))
         content = f"{said}\n\n{wrapped(part, self.limits.max_line_chars)}{notice}"
         return Answer(data, said, content, (ask.evidence(self.method, response),), cut, refs)
 
 
 def _notice(cut: Truncation, start: int, end: int, total: int) -> str:
-    shown = f"characters {start + 1}-{end} of {total} shown"
+    shown = f"bytes {start + 1}-{end} of {total} shown"
     if cut.next_cursor is None:
         return f"\n[{shown}; this is the end]"
     whole = f'; all of it: read_file {{"path": "{cut.ref}"}}' if cut.ref else ""
