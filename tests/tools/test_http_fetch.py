@@ -52,7 +52,7 @@ def opened(opens: Opens, server: Server, **more: Any) -> Runtime:
         ("\ufeffé".encode("utf-16-le"), "text/plain", "é", "utf-16-le", "bom"),
         ('<meta charset="gb2312">中'.encode("gb18030"), "text/html", '<meta charset="gb2312">中', "gb18030", "meta"),
         ("<meta charset=utf-16>é".encode(), "text/html", "<meta charset=utf-16>é", "utf-8", "meta"),
-        ("naïve – text".encode("cp1252"), "text/plain", "naïve – text", "windows-1252", "bytes"),
+        ("naïve – text".encode("cp1252"), "text/plain", "naïve – text", "windows-1252", "guess"),
         ("plain words".encode("utf-16-le"), "text/plain", "plain words", "utf-16-le", "bytes"),
         ("é".encode(), "text/plain; charset=no-such", "é", "utf-8", "bytes"),
         (b"abc", "text/plain; charset=rot13", "abc", "utf-8", "bytes"),

@@ -24,7 +24,7 @@ class Charset:
     """How a body was read."""
 
     name: str
-    by: str  # header | bom | meta | bytes
+    by: str  # header | bom | meta | bytes | guess
     replaced: int = 0  # characters that could not be read
 
 
@@ -81,9 +81,12 @@ def _detected(body: bytes) -> tuple[str, Charset]:
     try:
         return body.decode(), Charset("utf-8", "bytes")
     except UnicodeDecodeError as error:
-        if error.start >= len(body) - 3:  # cut in the middle of a character
+        # Cut in the middle of a character, where others are whole: a first one at the very end is a letter with a mark.
+        if error.reason == "unexpected end of data" and not body[: error.start].isascii():
             return _read(body, "utf-8", "bytes")
-    return _read(body, "windows-1252", "bytes")
+    from handrail.tools.http._guessing import guessed
+
+    return _read(body, guessed(body), "guess")
 
 
 def _utf16(head: bytes) -> str | None:

@@ -158,6 +158,8 @@ def _readable(response: HttpResponse, form: str, asked: str) -> tuple[Whole, Htt
     warnings: tuple[str, ...] = ()
     if charset.replaced:
         warnings = (f"{charset.replaced} characters could not be read as {charset.name} ({charset.by})",)
+    elif charset.by == "guess":
+        warnings = (f"no charset is named, and it is no UTF-8; read as {charset.name}, by its looks",)
     response = _with(response, body=body, headers={**response.headers, ENCODING: charset.name})
     return Whole(body), response, warnings
 
