@@ -294,11 +294,15 @@ async def test_no_kind_of_secret_known_by_its_shape_is_left(watch: Watch, work: 
     wanted = [text for texts in found.values() for text in texts if len(text) >= 8]
     assert len(wanted) >= 150
     (work / "all.txt").write_text("\n\n".join(f"# {kind.name}\n{kind.example}\n" for kind in KINDS))
+    (work / "each").mkdir()
+    for number, kind in enumerate(KINDS):
+        (work / f"each/{number}.txt").write_text(f"# {kind.name}\n{kind.example}\n")
     async with watch:
         first = await watch.call("read_file", {"path": "all.txt"})
         while (ref := first.truncation) is not None and ref.next_cursor:
             first = await watch.call("read_file", {"path": "all.txt", "offset": int(ref.next_cursor)})
-        await watch.call("grep", {"pattern": ".", "limit": 5000})
+        await watch.call("grep", {"pattern": ".", "path": "each", "limit": 5000})
+        await watch.call("grep", {"pattern": ".", "path": "all.txt", "limit": 50})
         for kind in KINDS:
             await watch.call("gives", {"value": {"text": f"it is {kind.example} here"}})
         await watch.call("display", {"content": "\n".join(kind.example for kind in KINDS)})
