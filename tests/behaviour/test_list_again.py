@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from handrail import Outcome, Runtime
 from handrail.words import Exclusion, Root
+from handrail.workspace import listing
 from handrail.workspace.exclude import leaves_out
 
 CONFIG: dict[str, Any] = {"limits": {"max_repeats": 0}}
@@ -206,3 +208,34 @@ def test_what_is_left_out_goes_by_the_exclusions_and_root_of_the_call() -> None:
                 for root in (here, there)
             ]
             assert found == [[True, False, True, False], [True, False, False, False]]
+
+
+@pytest.mark.parametrize(
+    ("names", "ask", "where"),
+    [
+        (100, {"depth": 2}, "loop"),
+        (300, {"depth": 1}, "loop"),
+        (300, {"depth": 2}, "thread"),
+        (300, {"depth": 2, "hidden": True}, "thread"),
+        (100, {"depth": 1, "ignore": ["*.x"]}, "loop"),
+        (300, {"depth": 1, "ignore": ["*.x"]}, "thread"),
+        (100, {"depth": 1, "ignore": ["*.a", "*.b", "*.c", "*.d", "*.e"]}, "thread"),
+    ],
+)
+async def test_the_loop_waits_for_few_names_alone_shown_or_not(
+    work: Path, monkeypatch: pytest.MonkeyPatch, names: int, ask: dict[str, Any], where: str
+) -> None:
+    """A name that is hidden or ignored costs as much as one that is told."""
+    for number in range(names):
+        (work / f"d/e/.{number}" if ask["depth"] > 1 else work / f"d/.{number}").touch()
+    ended: list[str] = []
+    loop, real = threading.get_ident(), listing.walked
+
+    def noted(*args: Any) -> None:
+        real(*args)
+        ended.append("loop" if threading.get_ident() == loop else "thread")
+
+    monkeypatch.setattr(listing, "walked", noted)
+    async with Runtime.open(work, config=CONFIG) as runtime:
+        await asked(runtime, "list_dir", path="d", **ask)
+    assert ended == [where]

@@ -110,6 +110,24 @@ MOVED: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
         ("move_path", {"source": "fresh", "target": "old"}),
         ("delete_path", {"path": "old/k.txt", "confirm": True}),
     ),
+    "into a folder": (
+        ("write_file", {"path": "f", "content": "x"}),
+        ("move_path", {"source": "f", "target": "old/f"}),
+        ("move_path", {"source": "old", "target": "e"}),
+        ("delete_path", {"path": "e/f", "confirm": True}),
+    ),
+    "a folder into a folder": (
+        ("write_file", {"path": "i/f", "content": "x"}),
+        ("move_path", {"source": "i", "target": "old/i"}),
+        ("move_path", {"source": "old", "target": "e"}),
+        ("delete_path", {"path": "e/i", "recursive": True, "confirm": True}),
+    ),
+    "in and out": (
+        ("write_file", {"path": "f", "content": "x"}),
+        ("move_path", {"source": "f", "target": "old/f"}),
+        ("move_path", {"source": "old", "target": "e"}),
+        ("move_path", {"source": "e/f", "target": "g"}),
+    ),
 }
 
 
@@ -162,6 +180,27 @@ async def test_a_file_changed_in_a_moved_folder_by_somebody_else_is_never_overwr
         refused = await runtime.undo()
     assert (refused.error.code, refused.error.details["path"]) == ("STALE_FILE", "e/f.txt")
     assert contents(work) == after
+
+
+async def test_undo_never_follows_a_link_that_took_the_place_of_a_folder(opens: Any, work: Path) -> None:
+    """What it leads to was never changed by the run: nothing is taken back until the link's own move is."""
+    for name, text in (("b/x", "bx"), ("c/x", "cx")):
+        (work / name).parent.mkdir()
+        (work / name).write_text(text)
+    (work / "l").symlink_to("c")
+    before = contents(work)
+    async with opened(opens) as runtime:
+        edit = {"path": "b/x", "edits": [{"old": "bx", "new": "cx"}]}
+        assert (await runtime.call("edit_file", edit)).ok
+        assert (await runtime.call("move_path", {"source": "b", "target": "bb"})).ok
+        link = await runtime.call("move_path", {"source": "l", "target": "b"})
+        after = contents(work)
+        refused = await runtime.undo()
+        assert (refused.error.code, contents(work)) == ("STALE_FILE", after)
+        assert "A link on the way to b/x leads to c/x by now" in refused.error.message
+        assert (await runtime.undo(link.call_id)).ok
+        assert (await runtime.undo()).ok
+    assert contents(work) == before
 
 
 async def test_a_single_call_whose_folder_was_moved_later_names_what_to_take_back_first(opens: Any, work: Path) -> None:

@@ -311,3 +311,16 @@ async def test_nothing_is_changed_beneath_a_root_that_is_only_read(tmp_path: Pat
         assert [path.read_bytes() for path in tmp_path.glob("*/*")] == [b"old", b"old"]
     finally:
         await files.close()
+
+
+async def test_a_file_that_has_grown_since_it_was_judged_is_not_read_through(tmp_path: Path) -> None:
+    """It is another one, whatever is in it; to find that out by its hash would take as long as it is large."""
+    files = workspace(tmp_path)
+    file = tmp_path / "ws/a"
+    file.write_bytes(b"x")
+    place, call = files.resolve("a"), files.bind("c", ())
+    os.truncate(file, 1 << 40)  # it would take a quarter of an hour
+    problem = await refused(call.write(place, b"y", expected_sha256=sha(b"x")))
+    assert (problem.code, "it has grown since this call was judged" in problem.message) == (Code.STALE_FILE, True)
+    assert (file.stat().st_size, call.changes, leftovers(tmp_path / "ws")) == (1 << 40, [], [])
+    await files.close()

@@ -24,7 +24,7 @@ _NOWHERE = Root("", "", False)  # ignoring goes by the listed folder, whatever i
 _BY_NAME = itemgetter(0)
 _IFMT, _DIRECTORY, _OTHER = 0o170000, PlaceKind.DIRECTORY, PlaceKind.OTHER
 QUICK_FOLDER_BYTES = 1 << 14  # a folder of this size holds a few hundred names
-QUICK_ENTRIES = 256  # of a walk that goes deeper
+QUICK_ENTRIES, QUICK_GLOBS = 256, 4  # names of a walk that goes deeper or compares them with globs, and these globs
 
 
 class TooMuch(Exception):  # a signal, no error
@@ -46,6 +46,7 @@ class Walk:
     ignored: int = 0
     protected: int = 0
     unreadable: int = 0
+    looked: int = 0  # at so many names, shown or not
     quick: bool = False  # only where it is soon done
 
     @property
@@ -61,7 +62,7 @@ class Walk:
                 return
             if brake.pulled:
                 brake.check()
-            if self.quick and (len(rows) >= QUICK_ENTRIES or _is_large(status)):
+            if self.quick and _is_large(status):
                 raise TooMuch
             inner, kind = path + name, KINDS.get(status.st_mode & _IFMT, _OTHER)
             rows.append((inner, kind, status.st_size, status.st_mtime_ns))
@@ -85,6 +86,9 @@ class Walk:
         with os.scandir(folder) as entries:
             for entry in entries:
                 name = entry.name
+                self.looked += 1
+                if self.quick and self.looked > QUICK_ENTRIES:
+                    raise TooMuch
                 # Most names are plain, and told to be so here; the others are counted by why they are left out.
                 odd = ignoring or not name.isascii() or (name[0] == "." and not dots_too)
                 if (odd or leaves_out(name, base + name)) and not self._wanted(name, path):
@@ -140,13 +144,13 @@ def walked(folder: int, walk: Walk, depth: int) -> None:
 
 def walked_quickly(folder: int, walk: Walk, depth: int) -> bool:
     """Carry a walk out if there is little to see; False: it is as if it had not begun."""
-    if os.fstat(folder).st_size > QUICK_FOLDER_BYTES:
+    if os.fstat(folder).st_size > QUICK_FOLDER_BYTES or len(walk.ignore) > QUICK_GLOBS:
         return False
-    walk.quick = depth > 1
+    walk.quick = depth > 1 or bool(walk.ignore)
     try:
         walked(folder, walk, depth)
     except TooMuch:
-        walk.rows, walk.quick = [], False
+        walk.rows, walk.quick, walk.looked = [], False, 0
         walk.hidden = walk.ignored = walk.protected = walk.unreadable = 0
         return False
     return True

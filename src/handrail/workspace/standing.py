@@ -27,8 +27,8 @@ class Standing:
     sha256: str
 
 
-def stand(folder: int, name: str, place: Place, brake: Brake) -> Standing | None:
-    """Open and hash the regular file at a name; None when nothing is there."""
+def stand(folder: int, name: str, place: Place, brake: Brake, most: int | None = None) -> Standing | None:
+    """Open and hash the regular file at a name; None when nothing is there, STALE_FILE over `most` bytes."""
     try:
         fd = os.open(name, READ, dir_fd=folder)
     except FileNotFoundError:
@@ -39,6 +39,8 @@ def stand(folder: int, name: str, place: Place, brake: Brake) -> Standing | None
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise not_a_file(place, kind_of(status.st_mode))
+        if most is not None and status.st_size > most:
+            raise stale(place, "it has grown since this call was judged")
         return Standing(fd, status, digest(fd, brake)[0])
     except BaseException:
         os.close(fd)

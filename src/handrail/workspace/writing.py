@@ -19,6 +19,7 @@ from handrail.workspace import names
 from handrail.workspace.access import Access, not_a_file, problem_of, split
 from handrail.workspace.beneath import FOLDER
 from handrail.workspace.folders import Made, Record
+from handrail.workspace.reading import INLINE_BYTES
 from handrail.workspace.standing import (
     KEPT_MODE,
     NEW,
@@ -103,7 +104,9 @@ class Writing:
         order = self._order
         # Where nothing should be, taking the name tells whether that is so: nobody looks before.
         if order.expected_sha256 or self.place.kind is not PlaceKind.MISSING or order.ours(self.place):
-            self._standing = stand(self._folder, self._name, self.place, self.brake)
+            known = order.expected_sha256 and not order.ours(self.place)
+            most = max(self.place.size, INLINE_BYTES) if known else None
+            self._standing = stand(self._folder, self._name, self.place, self.brake, most)
             _check(self.place, order, self._standing)
         self._open_new()
         self.add(order.data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -61,15 +61,19 @@ def undo_touches(args: Mapping[str, Any]) -> Sequence[Touch]:
             "`handrail runs undo` and `Runtime.undo` take changes back.",
             rule="builtin.undo",
         )
+    return _touched(args["steps"])
+
+
+def _touched(steps: Sequence[Restore]) -> list[Touch]:
     touches = []
-    for step in args["steps"]:
+    for step in steps:
         kind = TouchKind.FS_DELETE if step.op in ("create", "mkdir") else TouchKind.FS_WRITE
         touches.append(Touch(kind, step.path, how=How.UNDO, follow=False))
         if step.op == "move" and step.source is not None:
             touches.append(Touch(TouchKind.FS_WRITE, step.source, how=How.UNDO, follow=False))
     # What lies in a folder that is moved back is looked at where it lies now.
-    named, shifts = {touch.target for touch in touches}, _shifts(args["steps"])
-    elsewhere = {path: None for spot in _chains(args["steps"], shifts) for path in paths_of(spot, shifts)}
+    named, shifts = {touch.target for touch in touches}, _shifts(steps)
+    elsewhere = {path: None for spot in _chains(steps, shifts) for path in paths_of(spot, shifts)}
     touches += [Touch(TouchKind.FS_WRITE, path, how=How.UNDO, follow=False) for path in elsewhere if path not in named]
     return touches
 
@@ -86,12 +90,14 @@ async def undo_changes(
 ) -> Answer[Undone]:
     """Put back what calls of a run changed, last first; refuses where something has changed since."""
     shifts = _shifts(steps)
+    _need_straight(places, (touch.target for touch in _touched(steps)))
     done = await _done(files, places, steps, shifts, most=len(steps) if broke_off else 0)
     left = steps[done:]
     for number, step in enumerate(left, done):
         place = places[step.path]
         if step.op == "move" and step.source is not None:
-            await files.move(_as_it_lies(places, step, number, done, shifts), places[step.source], overwrite=False)
+            lies = await _as_it_lies(files, places, step, path_of(spot_of(step.path, number, shifts), done, shifts))
+            await files.move(lies, places[step.source], overwrite=False)
             continue
         kept = step.before is not None and step.op in ("replace", "delete") and step.link is None
         image = await archive.load(run, step.before) if kept and step.before is not None else None
@@ -104,12 +110,25 @@ async def undo_changes(
     return Answer(undone, summary, "\n".join([summary, *(f"{_BACK[step.op]} {step.path}" for step in left)]))
 
 
-def _as_it_lies(places: Places, step: Restore, number: int, done: int, shifts: Sequence[Shift]) -> Place:
+async def _as_it_lies(files: Workspace, places: Places, step: Restore, then: str | None) -> Place:
     """The place of what a step moves back: of the kind that it was judged to be, wherever it lay then."""
-    place, then = places[step.path], path_of(spot_of(step.path, number, shifts), done, shifts)
-    if place.kind is not PlaceKind.MISSING or then is None:
+    place = places[step.path]
+    if place.kind is not PlaceKind.MISSING:
         return place
-    return replace(place, kind=places[then].kind)
+    if then is not None and (kind := places[then].kind) is not PlaceKind.MISSING:
+        return replace(place, kind=kind)
+    return replace(place, kind=(await files.stat(place)).kind)  # an earlier step has put it there
+
+
+def _need_straight(places: Places, paths: Iterable[str]) -> None:
+    """STALE_FILE where a link stands on the way by now: what it leads to is not what was changed."""
+    for path in paths:
+        if places[path].shown != path:
+            text = (
+                f"A link on the way to {path} leads to {places[path].shown} by now; nothing was taken back. Take back "
+                "the call that put it there first, by itself, or move the link away."
+            )
+            raise Problem(Code.STALE_FILE, text, path=path)
 
 
 def _counted(count: int, what: str) -> str:
