@@ -12,6 +12,10 @@ from handrail.words import Place, Ref, Root, Touch, noun
 class Secrets(Protocol):
     """Redaction for tools that show part of a whole."""
 
+    @property
+    def engine(self) -> object:
+        """What looks for secrets; another one once more of them are known."""
+
     def quiet(self, data: bytes) -> bool:
         """Tell for certain that nothing in a text, given as UTF-8, needs hiding; False means: look closer."""
 

@@ -11,10 +11,10 @@ from handrail.ports import Secrets
 class Look:
     """One look through a text that comes in parts, each with what lies near it on both sides."""
 
-    __slots__ = ("_before", "_plain", "_quiet", "_secrets", "_seen")
+    __slots__ = ("_before", "_engine", "_plain", "_quiet", "_secrets", "_seen")
 
     def __init__(self, secrets: Secrets, *, plain: bool) -> None:
-        self._secrets, self._plain = secrets, plain
+        self._secrets, self._plain, self._engine = secrets, plain, secrets.engine
         self._before = b""  # as much of it as can matter for what follows
         self._seen, self._quiet = 0, True
 
@@ -30,8 +30,8 @@ class Look:
         self._seen += len(part)
 
     def quiet(self, size: int) -> bool:
-        """Tell for certain that nothing in a text of this size needs hiding: all of it was seen."""
-        return self._quiet and self._seen == size
+        """Tell for certain that nothing in a text of this size needs hiding: all was seen, by what looks now."""
+        return self._quiet and self._seen == size and self._secrets.engine is self._engine
 
 
 class Watched:
