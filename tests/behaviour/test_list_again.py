@@ -239,3 +239,15 @@ async def test_the_loop_waits_for_few_names_alone_shown_or_not(
     async with Runtime.open(work, config=CONFIG) as runtime:
         await asked(runtime, "list_dir", path="d", **ask)
     assert ended == [where]
+
+
+async def test_what_is_not_shown_is_counted_anew(work: Path) -> None:
+    """Names that came and are hidden or protected change no row."""
+    async with Runtime.open(work, config=CONFIG) as runtime:
+        for _ in range(3):
+            first = await asked(runtime, "list_dir", path="d")
+        for name in (".more", ".env"):
+            (work / f"d/{name}").touch()
+        then = await asked(runtime, "list_dir", path="d")
+    counted = [(item.data["hidden"], item.data["protected"]) for item in (first, then)]
+    assert (rows(first), counted) == (rows(then), [(1, 0), (2, 1)])

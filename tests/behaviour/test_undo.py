@@ -182,6 +182,18 @@ async def test_a_file_changed_in_a_moved_folder_by_somebody_else_is_never_overwr
     assert contents(work) == after
 
 
+async def test_a_folder_that_somebody_uses_by_now_stays_and_the_rest_is_taken_back(opens: Any, work: Path) -> None:
+    """It was made on the way, and what lies in it is not the call's; that it stays is said."""
+    async with opened(opens) as runtime:
+        done = await runtime.call("write_file", {"path": "a/b/f.txt", "content": "x"})
+        (work / "a/mine.txt").write_text("mine")
+        undone = await runtime.undo(done.call_id)
+    assert undone.ok, undone.content
+    assert contents(work) == {"a": "folder", "a/mine.txt": "mine"}
+    assert undone.warnings == ("a: a folder that holds something else by now, so it stays",)
+    assert undone.data["paths"] == ["a/b/f.txt", "a/b"]
+
+
 async def test_undo_never_follows_a_link_that_took_the_place_of_a_folder(opens: Any, work: Path) -> None:
     """What it leads to was never changed by the run: nothing is taken back until the link's own move is."""
     for name, text in (("b/x", "bx"), ("c/x", "cx")):

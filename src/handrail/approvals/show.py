@@ -33,7 +33,7 @@ _IGNORED = (
     (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
 )  # fmt: skip
 _BLANK = frozenset("\u2800") | {chr(code) for first, last in _IGNORED for code in range(first, last + 1)}
-_OF_EMOJI = frozenset((emoji.TEXT_STYLE, emoji.EMOJI_STYLE, emoji.JOINER))
+_OF_EMOJI = frozenset((emoji.EMOJI_STYLE, emoji.JOINER))
 _ESCAPED = r"<U\+[0-9A-F]{4,6}>"
 _RISK_STYLE = {Risk.LOW: "green", Risk.MEDIUM: "yellow", Risk.HIGH: "bold red"}
 _DIFF_STYLE = {"+++": "bold", "---": "bold", "@@ ": "cyan", "+": "green", "-": "red"}

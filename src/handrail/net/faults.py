@@ -40,7 +40,7 @@ def problem_of(error: Exception, url: Url) -> tuple[Problem, bool]:
 
 def _reason(error: OSError) -> str:
     """What the system says; the words of the client's library beside it tell a person nothing."""
-    return os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
+    return os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error) or "it was closed"
 
 
 def _missing(error: Exception) -> str:

@@ -62,32 +62,31 @@ class Lane:
             self._hand_on()
 
     async def done(self) -> None:
-        """Wait for all of it."""
-        self.end()
-        if self._job is not None and not self._job.done():
+        """Wait for all of it; raises what it failed with."""
+        while self._job is not None:
             await asyncio.wrap_future(self._job)
-        self._work()  # what is left is little
+            if not self._parts:
+                return
+            self._hand_on()  # it had just seen that nothing was left when this came
+        self._work()  # it is little
 
-    async def then(self, work: Callable[[], _Given]) -> _Given:
-        """Work on the rest, and then do this, in the same thread."""
-        if self._thread is not None:
-            return await asyncio.wrap_future(self._thread.submit(self._last, work))
-        return self._last(work)
+    @property
+    def aside(self) -> bool:
+        """Whether another thread works on it."""
+        return self._thread is not None
 
     def _hand_on(self) -> None:
         if self._thread is None:
             threads = _threads()
             self._thread = threads[next(_turns) % len(threads)]
+        if self._job is not None:
+            self._job.result()  # what failed is not gone on with
         self._waiting = 0
         self._job = self._thread.submit(self._work)
 
     def _work(self) -> None:
         while self._parts:
             self._do(self._parts.popleft())
-
-    def _last(self, work: Callable[[], _Given]) -> _Given:
-        self._work()
-        return work()
 
 
 class Digest(Lane):
@@ -205,10 +204,12 @@ class Body:
         return await self.digest.hexdigest()
 
     async def then(self, work: Callable[[], _Given]) -> _Given:
-        """Do short work once all of it was watched, in the thread that did it."""
+        """Do work once all of it was watched; for a large body in a thread, and not in that of others' bodies."""
         if self._lane is None and self._watch is not None:
             self._lane = self._watching(self._watch)
-        return await (self._lane or self.digest).then(work)
+        lane = self._lane or self.digest
+        await lane.done()
+        return await asyncio.to_thread(work) if lane.aside else work()
 
     def _end(self) -> None:
         self._gather()

@@ -14,6 +14,8 @@ _PLACES = ("--file", "--makefile", "--directory", "--include-dir")
 _SETS = re.compile(r"(?s)\s*([^\s:=+?!]+)\s*(:{0,3}|[+?!])=(.*)")
 # Programs that rules of make itself start by a variable; variables.py has more that programs give a meaning.
 _STARTS = re.compile("AR|AS|CC|CO|CPP|CXX|CTANGLE|CWEAVE|FC|GET|LD|LEX|LINT|M2C|PC|RM|TANGLE|TEX|WEAVE|YACC")
+# What its rules hand to compiler and linker, which load code by option.
+_OPTIONS = re.compile(r"\w*FLAGS|LDLIBS|LOADLIBES|TARGET_ARCH|TARGET_MACH|OUTPUT_OPTION|\.LIBPATTERNS")
 _MEANT = re.compile(r"[$`;|&<>()'\"\\\n]")  # make expands words, and puts them into lines for a shell
 
 
@@ -54,4 +56,5 @@ def _is_elsewhere(path: str) -> bool:
 
 def _is_code(name: str, sign: str, value: str) -> bool:
     """Whether a variable names a program, or its value is run."""
-    return sign == "!" or _STARTS.fullmatch(name) is not None or changes_shell(name, value)
+    starts = _STARTS.fullmatch(name) or _OPTIONS.fullmatch(name)
+    return sign == "!" or starts is not None or changes_shell(name, value)

@@ -268,7 +268,8 @@ class Page:
     def _notice(self, cut: Truncation | None) -> str:
         if cut is None:
             return ""
-        shown = f"bytes {self.shown.start + 1}-{self.shown.end} of {len(self.shown.text)} shown"
+        size = len(self.shown.text)
+        shown = f"bytes {min(self.shown.start + 1, size)}-{min(self.shown.end, size)} of {size} shown"
         if cut.next_cursor is None:
             return f"\n[{shown}; this is the end]"
         whole = f'; all of it: read_file {{"path": "{cut.ref}"}}' if cut.ref else ""

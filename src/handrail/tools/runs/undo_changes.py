@@ -92,7 +92,7 @@ async def undo_changes(
     shifts = _shifts(steps)
     _need_straight(places, (touch.target for touch in _touched(steps)))
     done = await _done(files, places, steps, shifts, most=len(steps) if broke_off else 0)
-    left = steps[done:]
+    left, stay = steps[done:], list[Restore]()
     for number, step in enumerate(left, done):
         place = places[step.path]
         if step.op == "move" and step.source is not None:
@@ -102,12 +102,23 @@ async def undo_changes(
         kept = step.before is not None and step.op in ("replace", "delete") and step.link is None
         image = await archive.load(run, step.before) if kept and step.before is not None else None
         change = Change(step.path, step.op, step.before, step.after, step.mode, step.source, step.link)
-        await files.restore(place, change, image)
-    undone = Undone([step.path for step in left], list(dict.fromkeys(step.call for step in steps)))
-    summary = f"Took back {_counted(len(left), 'change')} of {_counted(len(undone.calls), 'call')}"
+        try:
+            await files.restore(place, change, image)
+        except Problem as problem:
+            if step.op != "mkdir" or problem.code is not Code.STALE_FILE:
+                raise
+            stay.append(step)
+    return _told(steps, [step for step in left if step not in stay], stay, done)
+
+
+def _told(steps: Sequence[Restore], taken: Sequence[Restore], stay: Sequence[Restore], done: int) -> Answer[Undone]:
+    undone = Undone([step.path for step in taken], list(dict.fromkeys(step.call for step in steps)))
+    summary = f"Took back {_counted(len(taken), 'change')} of {_counted(len(undone.calls), 'call')}"
     if done:
         summary += f"; {_counted(done, 'more change')} stood as before already"
-    return Answer(undone, summary, "\n".join([summary, *(f"{_BACK[step.op]} {step.path}" for step in left)]))
+    warnings = tuple(f"{step.path}: a folder that holds something else by now, so it stays" for step in stay)
+    lines = [summary, *(f"{_BACK[step.op]} {step.path}" for step in taken)]
+    return Answer(undone, summary, "\n".join(lines), warnings=warnings)
 
 
 async def _as_it_lies(files: Workspace, places: Places, step: Restore, then: str | None) -> Place:
