@@ -13,6 +13,7 @@ from dialects._speaking import OPEN, Speak, Voice
 from handrail import dialects
 from handrail.dialects.mcp_filesystem_steps import fits
 from handrail.dialects.mcp_filesystem_told import info
+from handrail.testing import ScriptedApprover
 from handrail.words import Outcome, Status
 
 ALL = [
@@ -52,6 +53,84 @@ async def test_a_long_text_is_given_whole(speak: Speak, work: Path) -> None:
     async with speak("mcp-filesystem", config=CONFIG) as say:
         told = await say("read_text_file", path="long.txt")
     assert ([block["text"] for block in told["content"]], told["isError"]) == ([whole], False)
+
+
+@pytest.mark.parametrize(
+    ("args", "first", "last"),
+    [
+        ({"head": 5000}, 0, 5000),
+        ({"tail": 5000}, 15_000, 20_000),
+        ({"head": 99_999}, 0, 20_000),
+        ({"tail": 99_999}, 0, 20_000),
+        ({"head": 3}, 0, 3),
+        ({"tail": 3}, 19_997, 20_000),
+        ({"head": 0, "tail": 0}, 0, 20_000),
+        ({"head": 2, "tail": 0}, 0, 2),
+    ],
+)
+async def test_all_lines_that_are_asked_for_are_given(
+    speak: Speak, work: Path, args: dict[str, int], first: int, last: int
+) -> None:
+    """However many a model is shown, and with no word of a cut; 0 is what clients send that mean nothing by it."""
+    lines = [f"line {number} of many\n" for number in range(20_000)]
+    (work / "long.txt").write_text("".join(lines))
+    async with speak("mcp-filesystem", config=CONFIG) as say:
+        told = await say("read_text_file", path="long.txt", **args)
+    assert [block["text"] for block in told["content"]] == ["".join(lines[first:last])]
+    assert (say.last.truncation, say.last.summary) == (None, f"Lines {first + 1}-{last} of 20000 of long.txt")
+
+
+async def test_long_lines_and_lone_carriage_returns_are_counted_as_the_document_counts(
+    speak: Speak, work: Path
+) -> None:
+    """A line ends with a line feed and nowhere else, however long it is."""
+    long = "x" * 30_000 + "\n"
+    (work / "wide.txt").write_text(long * 3 + "end")
+    (work / "old.txt").write_bytes(b"a\rb\nc\rd\ne\r\nf")
+    ours = 'x … [line 1 goes on: read_file {"path": "a"}]\n'  # as we would end a line, and somebody has written
+    (work / "ours.txt").write_text(ours * 3)
+    async with speak("mcp-filesystem", config=CONFIG) as say:
+        told = [
+            await text(say, "read_text_file", path="wide.txt", head=2),
+            await text(say, "read_text_file", path="wide.txt", tail=2),
+            await text(say, "read_text_file", path="old.txt", head=2),
+            await text(say, "read_text_file", path="old.txt", tail=3),
+            await text(say, "read_text_file", path="ours.txt", head=1),
+        ]
+    assert told == [long * 2, long + "end", "a\rb\nc\rd\n", "c\rd\ne\r\nf", ours]
+
+
+async def test_of_a_file_too_large_to_be_read_whole_a_part_is_given_that_says_so(speak: Speak, work: Path) -> None:
+    """And a whole that is refused names a call that works, not the one that failed."""
+    (work / "huge.txt").write_text("".join(f"line {number:5}\n" for number in range(6000)))
+    config = {**CONFIG, "limits": {"max_read_bytes": 50_000}}
+    async with speak("mcp-filesystem", config=config) as say:
+        whole = await say("read_text_file", path="huge.txt")
+        few = await say("read_text_file", path="huge.txt", tail=3)
+        many = await say("read_text_file", path="huge.txt", head=5000)
+        said, details = whole["content"][0]["text"].split("\n")
+        call = json.loads(details)["next_call"]
+        mended = await say(call["tool"], call["args"])
+    assert (said.partition("; ")[2], call["args"]) == (
+        "`head` or `tail` reads a part of it.", {"path": "huge.txt", "head": 2000},
+    )  # fmt: skip
+    assert [block["text"] for block in few["content"]] == ["line  5997\nline  5998\nline  5999\n"]
+    shown = many["content"][0]["text"].splitlines()
+    assert shown == [f"line {number:5}" for number in range(1999)]
+    assert [block["text"] for block in many["content"][1:]] == [
+        "[not all: 1999 of 5000 lines; no more are shown at once]"
+    ]
+    assert mended["isError"] is False
+
+
+async def test_what_a_person_let_be_read_is_not_read_a_second_way(speak: Speak, work: Path) -> None:
+    """The grant was for one call: more lines would have to be asked for anew."""
+    (work / "long.txt").write_text("x\n" * 5000)
+    config = {"tools": {"enable": ["fs"]}, "rules": [{"effect": "ask", "touch": "fs.read"}]}
+    async with speak("mcp-filesystem", config=config, approver=ScriptedApprover("once")) as say:
+        told = await say("read_text_file", path="long.txt", head=4000)
+        asked = [event["kind"] for event in say.journal() if event["kind"] == "tool.started"]
+    assert (len(asked), told["content"][1]["text"]) == (1, "[not all: 1999 of 4000 lines; no more are shown at once]")
 
 
 async def test_several_files_are_judged_one_by_one(speak: Speak, project: Path) -> None:
@@ -219,6 +298,46 @@ async def test_sizes_and_tree(speak: Speak, project: Path) -> None:
         tree = await text(say, "directory_tree", path=".", excludePatterns=["*.txt"])
     assert sizes.splitlines()[-2:] == ["Total: 1 files, 1 directories", "Combined size: 14 B"]
     assert json.loads(tree) == [{"name": "src", "type": "directory", "children": [{"name": "b.py", "type": "file"}]}]
+
+
+async def test_a_link_tells_of_what_it_leads_to(speak: Speak, project: Path) -> None:
+    """Where that lies beneath a root and may be read; else what it leads to is refused."""
+    (project / "src/deep").mkdir()
+    (project / ".env").write_text("KEY=1\n")
+    links = {"one": "src/two", "src/two": "../a.txt", "abs": str(project / "src/b.py"), "dir": "src/deep",
+             "out": "/etc/hostname", "up": "../../x", "gone": "none.txt", "key": ".env", "round": "round"}  # fmt: skip
+    for name, target in links.items():
+        (project / name).symlink_to(target)
+    async with speak("mcp-filesystem", start="mcp-filesystem") as say:
+        sizes = [(await text(say, "get_file_info", path=name)).split("\n") for name in ("one", "abs", "dir")]
+        refused = list[str]()
+        for name in ("out", "up", "gone", "key"):
+            told = await say("get_file_info", path=name)
+            refused.append(json.loads(told["content"][0]["text"].partition("\n")[2])["code"])
+        endless = await say("get_file_info", path="round")
+        judged = [event["code"] for event in say.journal() if event["kind"] == "tool.failed"]
+    assert [lines[0] for lines in sizes[:2]] == ["size: 14", "size: 6"]
+    assert [lines[4:6] for lines in sizes] == [
+        ["isDirectory: false", "isFile: true"], ["isDirectory: false", "isFile: true"],
+        ["isDirectory: true", "isFile: false"],
+    ]  # fmt: skip
+    assert refused == ["PATH_OUTSIDE_ROOTS", "PATH_OUTSIDE_ROOTS", "NOT_FOUND", "PATH_PROTECTED"]
+    assert (judged, endless["isError"]) == (refused, False)
+
+
+async def test_a_folder_with_many_files_is_moved_and_put_back(speak: Speak, work: Path) -> None:
+    """Nobody is asked, as that server asks nobody; here it can be undone."""
+    names = [f"d{number % 3}/file{number}.txt" for number in range(60)]
+    for name in names:
+        (work / "many" / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / "many" / name).write_text(name)
+    async with speak("mcp-filesystem", start="mcp-filesystem", mode="headless") as say:
+        said = await text(say, "move_file", source="many", destination="moved")
+        moved = {name: (work / "moved" / name).read_text() for name in names}
+        await say.runtime.undo(say.last.call_id)
+    assert (said, moved) == ("Successfully moved many to moved", {name: name for name in names})
+    assert {name: (work / "many" / name).read_text() for name in names} == moved
+    assert (work / "moved").exists() is False
 
 
 async def test_search_and_info(speak: Speak, project: Path) -> None:

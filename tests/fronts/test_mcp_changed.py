@@ -56,14 +56,24 @@ async def _told(era: str, asked: Client, hearing: Hearing, config: Path) -> set[
     return told
 
 
+async def _promised(era: str, asked: Client) -> dict[str, bool]:
+    """Of which lists the server says that it tells when they change."""
+    if era == "stateless":
+        offered = (await asked.session.send_discover("2026-07-28"))["capabilities"]
+    else:
+        offered = asked.server_capabilities.model_dump(by_alias=True)
+    return {name: offered[name]["listChanged"] for name in ("tools", "resources", "prompts")}
+
+
 @WAYS
 async def test_a_client_hears_that_the_settings_file_has_changed(
     work: Path, own_user: Path, tmp_path: Path, end: str, era: str
 ) -> None:
-    """Of all three lists, from a process that nobody but the file told; what it lists and allows then is new."""
+    """Of all three lists, as it was promised, from a process that nobody but the file told; what it lists is new."""
     config, hearing = tmp_path / "settings.toml", Hearing()
     config.write_text(BEFORE)
     async with asyncio.timeout(60), client(end, era, work, config, message_handler=hearing) as asked:
+        promised = await _promised(era, asked)
         before = {item.name for item in (await asked.list_tools()).tools}
         told = await _told(era, asked, hearing, config)
         after = {item.name for item in (await asked.list_tools()).tools}
@@ -74,6 +84,7 @@ async def test_a_client_hears_that_the_settings_file_has_changed(
             "stateless": ["PromptsListChanged", "ResourcesListChanged", "ToolsListChanged"],
         }[era]
     )
+    assert promised == {"tools": True, "resources": True, "prompts": True}
     assert ("run_command" in before, "run_command" in after, before <= after) == (False, True, True)
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from fronts.conftest import Cli
 from handrail.errors import Misuse
 from handrail.front.mcp.http import _listening, place
+
+HANDRAIL = str(Path(sys.executable).with_name("handrail"))
 
 
 @pytest.mark.parametrize(
@@ -57,3 +63,29 @@ async def test_no_answer_waits_for_its_first_half_to_be_confirmed() -> None:
         _, writer = await asyncio.open_connection(*listener.getsockname())
         assert await asyncio.wait_for(at_once, 10) != 0
         writer.close()
+
+
+def start(env: dict[str, str], work: Path) -> tuple[str, list[str]]:
+    """Start a server and end it once it listens: its address, and what it has said before."""
+    command = [HANDRAIL, "mcp", "--http", "127.0.0.1:0"]
+    said: list[str] = []
+    with subprocess.Popen(command, cwd=work, env=env, stderr=subprocess.PIPE, stdin=-3, text=True) as server:
+        assert server.stderr is not None
+        try:
+            while (line := server.stderr.readline()) and not line.startswith("listening on "):
+                said.append(line)
+        finally:
+            server.kill()
+    return line, said
+
+
+def test_a_later_start_says_where_the_token_is_and_never_what_it_is(work: Path, own_user: Path) -> None:
+    """The first one prints it; whoever starts it again is told the file; one that is given needs no word."""
+    env = {name: value for name, value in os.environ.items() if name != "HANDRAIL_TOKEN"}
+    first, second = start(env, work), start(env, work)
+    given = start({**env, "HANDRAIL_TOKEN": "a-token-that-a-person-gave"}, work)
+    kept = Path(env["XDG_STATE_HOME"], "handrail", "token")
+    token = kept.read_text().strip()
+    assert [bool(address) for address, _ in (first, second, given)] == [True, True, True]
+    assert (first[1], given[1]) == ([f"token: {token}\n"], [])
+    assert second[1] == [f"the token of the first start still counts; it is kept in {kept}\n"]

@@ -31,6 +31,18 @@ SAME: list[Call] = [
     ("read_text_file", {"path": "@/a.txt", "head": 9}),
     ("read_text_file", {"path": "@/long.txt"}),
     ("read_text_file", {"path": "@/empty.txt"}),
+    ("read_text_file", {"path": "@/empty.txt", "head": 2}),
+    ("read_text_file", {"path": "@/empty.txt", "tail": 2}),
+    ("read_text_file", {"path": "@/long.txt", "head": 4000}),
+    ("read_text_file", {"path": "@/long.txt", "head": 9000}),
+    ("read_text_file", {"path": "@/long.txt", "head": 2, "tail": 0}),
+    ("read_file", {"path": "@/wide.txt", "head": 150}),
+    ("read_file", {"path": "@/wide.txt", "tail": 150}),
+    ("read_text_file", {"path": "@/wide.txt", "tail": 0}),
+    ("read_text_file", {"path": "@/crlf.txt", "head": 2}),
+    ("read_text_file", {"path": "@/crlf.txt", "tail": 2}),
+    ("read_text_file", {"path": "@/cr.txt", "head": 1}),
+    ("read_text_file", {"path": "@/cr.txt", "tail": 1}),
     ("read_media_file", {"path": "@/i.png"}),
     ("read_media_file", {"path": "@/I.PNG"}),
     ("read_media_file", {"path": "@/s.mp3"}),
@@ -60,6 +72,8 @@ SAME: list[Call] = [
     ("create_directory", {"path": "@/d/e"}),
     ("move_file", {"source": "@/new.txt", "destination": "@/d/n.txt"}),
     ("read_text_file", {"path": "@/d/n.txt"}),
+    ("move_file", {"source": "@/many", "destination": "@/d/more"}),
+    ("read_text_file", {"path": "@/d/more/f39.txt"}),
 ]
 # What fails must fail there, too; how to mend a call is told here in our own words.
 FAILS: list[Call] = [
@@ -94,6 +108,12 @@ def lay_out(root: Path) -> Path:
     (root / "a.txt").write_text("one\ntwo\nthree\n")
     (root / "empty.txt").write_text("")
     (root / "long.txt").write_text("".join(f"line {n} of a file longer than what is shown\n" for n in range(5000)))
+    (root / "wide.txt").write_text("\n".join("w" * 3000 for _ in range(200)))
+    (root / "crlf.txt").write_bytes(b"a\r\nb\r\nc\r\nd")
+    (root / "cr.txt").write_bytes(b"a\rb\nc\rd")
+    (root / "many").mkdir()
+    for number in range(40):
+        (root / f"many/f{number}.txt").write_text(f"{number}\n")
     (root / "i.png").write_bytes(PNG)
     (root / "I.PNG").write_bytes(PNG)
     (root / "s.mp3").write_bytes(b"ID3\x03" + bytes(range(256)))
@@ -158,12 +178,17 @@ def test_the_same_calls_are_answered_alike(tmp_path: Path, reference: list[str])
         assert set(mine["inputSchema"]["properties"]) == set(tool["inputSchema"].get("properties", {})), name
         assert mine["inputSchema"]["required"] == tool["inputSchema"].get("required", []), name
         assert set(mine["outputSchema"]["properties"]) == set(tool["outputSchema"]["properties"]), name
-        assert mine["annotations"]["readOnlyHint"] == tool["annotations"]["readOnlyHint"], name
+        hints = mine["annotations"]
+        assert {hint: hints[hint] for hint in tool["annotations"]} == tool["annotations"], name
+        for argument, told in tool["inputSchema"].get("properties", {}).items():
+            said = mine["inputSchema"]["properties"][argument]
+            assert (said.get("default"), bool(said["description"])) == (told.get("default"), True), (name, argument)
     for call, mine, other in zip([*SAME, *FAILS], ours, theirs, strict=True):
         unordered = call[0] in ("list_directory", "directory_tree", "search_files", "list_directory_with_sizes")
         same = sorted_lines if unordered else lambda result: result
         assert same(plain(mine)) == same(plain(other)), call
     assert [plain(answer) for answer in ours[len(SAME) :]] == [{"isError": True}] * len(FAILS)
+    assert "APPROVAL_REQUIRED" not in json.dumps(ours)  # nobody is asked, and nothing waits for an answer
 
 
 def test_what_stands_at_a_path_is_told_in_the_same_words(
@@ -175,7 +200,11 @@ def test_what_stands_at_a_path_is_told_in_the_same_words(
     (root / "a.txt").chmod(0o4640)
     os.utime(root / "a.txt", (1_700_000_003.9, 951_782_400.5))
     os.utime(root / "src/b.py", (-86_400.5, 4_102_444_800))
-    paths = ("@", "@/src", "@/a.txt", "@/src/b.py", "@/empty.txt", "@/long.txt")
+    (root / "links/in.txt").symlink_to("../src/b.py")
+    (root / "links/there").symlink_to(root / "src")
+    (root / "links/twice").symlink_to("in.txt")
+    links = ("@/links/in.txt", "@/links/there", "@/links/twice", "@/links/there/b.py")
+    paths = ("@", "@/src", "@/a.txt", "@/src/b.py", "@/empty.txt", "@/long.txt", *links)
     calls: list[Call] = [("get_file_info", {"path": path}) for path in paths]
     theirs = talk([*reference, str(root)], root, calls)[1]
     ours = talk([*OURS, "--workspace", str(root)], root, calls)[1]

@@ -20,6 +20,7 @@ OWN_TEXT = re.compile(r'"(call_id|created|expires|caller|digest|policy_digest)":
 TOOK = re.compile(r"\b\d+(\.\d+)? m?s\b")
 # What belongs to one call, one place or one front end.
 OWN = {"call_id", "duration_ms", "created", "expires", "caller", "digest", "policy_digest", "replay", "seconds"}
+OWN |= {"atime", "birthtime"}  # of a file that each front end was given anew
 
 
 @pytest.mark.parametrize("scenario", ALL, ids=str)

@@ -15,6 +15,7 @@ from handrail.tools.fs._diff import changed_blocks, diff_compared, diff_texts
 from handrail.tools.fs._hunks import Patched, apply_hunks
 from handrail.tools.fs._patch import FilePatch, Hunk, parse_patch
 from handrail.tools.fs._text import body_of, ending_of, lines_of
+from unhidden import Open
 
 words = st.sampled_from(
     ["alpha", "beta", "gamma", "", "  delta", "-- dash", "++ plus", "@@ at", "\\ back", "*** star", "}"]
@@ -22,24 +23,6 @@ words = st.sampled_from(
 documents = st.lists(words, max_size=12)
 endings = st.sampled_from(["\n", "\r\n"])
 WIDE = Limits(max_output_lines=100_000, max_output_bytes=10_000_000, max_line_chars=100_000)
-
-
-class Open:
-    """Hides nothing."""
-
-    engine = None
-
-    def quiet(self, data: bytes) -> bool:
-        return True
-
-    def text(self, text: str) -> str:
-        return text
-
-    def excerpt(self, before: str, text: str, after: str = "") -> str:
-        return text
-
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        return []
 
 
 def patched(text: str, hunks: tuple[Hunk, ...]) -> Patched:

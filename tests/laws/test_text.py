@@ -30,6 +30,7 @@ from handrail.tools.fs._text import (
     lines_of,
     plain_text,
 )
+from unhidden import Open
 
 ENCODINGS = [(b"", "utf-8"), *BOMS]
 # Line breaks of every kind, and signs that other programs take for line breaks.
@@ -38,24 +39,6 @@ signs = st.sampled_from(
 )
 texts = st.lists(signs, max_size=60).map("".join)
 encodings = st.sampled_from(ENCODINGS)
-
-
-class Open:
-    """Hides nothing."""
-
-    engine = None
-
-    def quiet(self, data: bytes) -> bool:
-        return True
-
-    def text(self, text: str) -> str:
-        return text
-
-    def excerpt(self, before: str, text: str, after: str = "") -> str:
-        return text
-
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        return []
 
 
 def tried(data: bytes) -> Decoded | Problem:

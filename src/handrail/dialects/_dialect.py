@@ -45,7 +45,8 @@ class Word:
     toolset: str = ""  # the document's name of the group it belongs to, where it has one
     version: str = "1.0.0"
     adapters: Mapping[int, Adapter] = field(default_factory=dict)
-    steps: Callable[[Args], Steps] | None = None  # for what no single call does; only for calls that change nothing
+    steps: Callable[[Args], Steps | None] | None = None  # for what no single call does, and changes nothing
+    stepping: frozenset[str] = frozenset()  # without all of these arguments it is one call after all
     whole: Callable[[Outcome, Mapping[str, Json]], Rest | None] | None = None  # of a cut answer: kept with the run
     fits: Callable[[Outcome, int, int], Outcome] | None = (
         None  # into lines and bytes, where its text is longer than ours
@@ -153,6 +154,8 @@ class Dialect:
         """Give the calls that one of the document stands for; None where it is one call of ours, or wrong."""
         word = self.words.get(tool) if isinstance(tool, str) else None
         if word is None or word.steps is None:
+            return None
+        if word.stepping and args.__class__ is dict and word.stepping.isdisjoint(args):
             return None
         try:
             return word.steps({**word.defaults, **check(word.args, {} if args is None else args, repair=repair)[0]})

@@ -4,45 +4,42 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from handrail.dialects import mcp_filesystem_steps as steps
 from handrail.dialects import mcp_filesystem_told as told
-from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call
+from handrail.dialects._dialect import Args, Dialect, Event, Message, Steps, Word, one_call
 from handrail.dialects._schema import properties
-from handrail.dialects._telling import finished, problem, spoken_call
+from handrail.dialects._telling import asked_for, finished, problem, spoken_call
+from handrail.dialects._usual import USUAL
+from handrail.dialects._wording import retold
+from handrail.dialects.mcp_filesystem_listed import entry
 from handrail.errors import Code, Problem
 from handrail.words import Json, Outcome
 
-ONE = {"type": "integer", "minimum": 1}
+# Of lines; 0 is what many clients send for what is not given.
+COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}
 STRINGS = {"type": "array", "items": {"type": "string"}}
 PATHS = {**STRINGS, "minItems": 1}
 EDITS = {"type": "array", "items": properties(oldText="string", newText="string")}
 SORTS = {"type": "string", "enum": ["name", "size"]}
-TEXT = {"type": "object", "properties": {"content": {"type": "string"}}, "required": ["content"]}
-BLOCKS = {
-    "type": "object",
-    "properties": {"content": {"type": "array", "items": {"type": "object"}}},
-    "required": ["content"],
-}
 
 
 def _read(args: Args) -> Args:
-    head = args.pop("head", None)
-    if head is not None and args.get("tail") is not None:
+    """The first of the steps where a part is asked for; 0 lines are none that anybody asked for."""
+    head, tail = args.get("head"), args.get("tail")
+    if head and tail:
         raise Problem(Code.INVALID_ARGS, "`head` and `tail` cannot both be given; leave one of them out.", field="tail")
-    if head is None:
-        return {**args, "whole": True} if args.get("tail") is None else args
-    return {**args, "limit": head}
+    part = {"limit": head} if head else {"tail": tail} if tail else {"whole": True}
+    return {"path": args["path"], **part}
 
 
 def _said_read(args: Args) -> Args | None:
-    return None if set(args) - {"path", "limit", "tail", "whole"} else _heads(args)
-
-
-def _heads(args: Args) -> Args:
-    rest = {name: value for name, value in args.items() if name not in ("limit", "whole") and value is not None}
+    if set(args) - {"path", "limit", "tail", "whole"}:
+        return None
+    rest = {name: value for name, value in args.items() if name in ("path", "tail") and value is not None}
     return {**rest, "head": args["limit"]} if "limit" in args else rest
 
 
@@ -51,16 +48,38 @@ def _edit(args: Args) -> Args:
     return {**args, "edits": edits}
 
 
+def _stepping(steps: Callable[[Args], Steps | None]) -> Callable[[Args], Steps | None]:
+    """Steps whose outcome is told in the document's names."""
+
+    def retelling(going: Steps, args: Args) -> Steps:
+        outcome = yield from going
+        return outcome if outcome.error is None and not outcome.warnings else retold(outcome, DIALECT, args)
+
+    def stepping(args: Args) -> Steps | None:
+        going = steps(args)
+        return None if going is None else retelling(going, args)
+
+    return stepping
+
+
+def _said_of(name: str, path: str, outcome: Outcome) -> Outcome:
+    """What came of one path of several, in the document's names."""
+    return retold(replace(outcome, asked=name), DIALECT, {"path": path})
+
+
 def _reading(name: str) -> Word:
     return Word(
         name,
         "read_file",
         "Read the contents of a text file; `head` or `tail` for its first or last lines."
         + (" The older name of read_text_file." if name == "read_file" else ""),
-        properties(path="string", tail_=ONE, head_=ONE),
+        properties(path="string", tail_=COUNT, head_=COUNT),
         inward=_read,
         back=_said_read,
         spoken={"leave `whole` out to read it in parts": "`head` or `tail` reads a part of it"},
+        steps=_stepping(partial(steps.part, name)),
+        stepping=frozenset({"head", "tail"}),
+        fits=told.fitting,
     )
 
 
@@ -80,7 +99,8 @@ WORDS = (
         properties(paths=PATHS),
         inward=lambda args: {"path": args["paths"][0], "whole": True},
         back=lambda args: None if set(args) - {"path", "whole"} else {"paths": [args["path"]]},
-        steps=steps.several,
+        spoken={"leave `whole` out to read it in parts": "read_text_file reads a part of it"},
+        steps=partial(steps.several, partial(_said_of, "read_multiple_files")),
     ),
     Word(
         "write_file",
@@ -97,7 +117,12 @@ WORDS = (
         properties(path="string", edits=EDITS, dryRun_="boolean"),
         names={"dryRun": "dry_run"},
         inward=_edit,
-        spoken={".old`": ".oldText`", "`old`": "`oldText`", "`new`": "`newText`"},
+        spoken={
+            ".old`": ".oldText`",
+            "`old`": "`oldText`",
+            "`new`": "`newText`",
+            "{old, new}": "{oldText, newText}",
+        },
         back=lambda _: None,
     ),
     Word("create_directory", "make_dir", "Make a folder, with those above it.", properties(path="string")),
@@ -107,7 +132,7 @@ WORDS = (
         "List a folder.",
         properties(path="string"),
         always={"hidden": True},
-        steps=partial(steps.listing, "list_directory"),
+        steps=_stepping(partial(steps.listing, "list_directory")),
     ),
     Word(
         "list_directory_with_sizes",
@@ -117,7 +142,7 @@ WORDS = (
         names={"sortBy": "sort"},
         defaults={"sortBy": "name"},
         always={"hidden": True},
-        steps=partial(steps.listing, "list_directory_with_sizes"),
+        steps=_stepping(partial(steps.listing, "list_directory_with_sizes")),
     ),
     Word(
         "directory_tree",
@@ -127,7 +152,7 @@ WORDS = (
         names={"excludePatterns": "ignore"},
         defaults={"excludePatterns": []},
         always={"depth": steps.DEEPEST, "hidden": True},
-        steps=steps.tree,
+        steps=_stepping(steps.tree),
     ),
     Word(
         "move_file",
@@ -144,11 +169,18 @@ WORDS = (
         defaults={"excludePatterns": []},
         inward=lambda args: {name: value for name, value in args.items() if name != "excludePatterns"},
         always={"hidden": True, "respect_ignore": False},
-        steps=steps.search,
+        steps=_stepping(steps.search),
     ),
-    Word("get_file_info", "stat_path", "Tell what stands at a path.", properties(path="string")),
+    Word(
+        "get_file_info",
+        "stat_path",
+        "Tell what stands at a path: its size, times, kind and permissions.",
+        properties(path="string"),
+        steps=partial(steps.info, partial(_said_of, "get_file_info")),
+    ),
     Word("list_allowed_directories", "list_roots", "List the folders that can be reached.", properties()),
 )
+FIRST = {word.ours: word.name for word in reversed(WORDS)}  # for an outcome that does not say how it was asked for
 TOLD: Mapping[str, Callable[[Outcome, told.Asked], Any]] = {
     "read_text_file": told.text,
     "read_file": told.text,
@@ -174,33 +206,28 @@ def _envelope(outcome: Outcome) -> dict[str, Json]:
 def _reply(outcome: Outcome, asked: Mapping[str, Json]) -> dict[str, Json]:
     """A tool result of MCP: text or other content, and for errors what would mend the call."""
     if outcome.error is not None:
-        text = json.dumps(problem(outcome, DIALECT), ensure_ascii=False, default=str)
+        details = problem(outcome, DIALECT)
+        if outcome.error.code == Code.FILE_TOO_LARGE and "next_call" in details:
+            # Where ours says nothing it reads a part, and the document's the whole, which is what has failed.
+            details["next_call"]["args"].setdefault("head", USUAL["read_file"]["limit"])
+        text = json.dumps(details, ensure_ascii=False, default=str)
         return {"content": [{"type": "text", "text": f"{outcome.error.message}\n{text}"}], "isError": True}
-    name = outcome.asked if outcome.asked in TOLD else DIALECT.tool_name(outcome.tool)
+    name = outcome.asked if outcome.asked in TOLD else FIRST.get(outcome.tool, outcome.tool)
     if outcome.data is None or name not in TOLD:
         return {"content": [{"type": "text", "text": outcome.content}], "isError": outcome.data is None}
     said = TOLD[name](outcome, asked)
     content = said if isinstance(said, list) else [{"type": "text", "text": said}]
-    more = [{"type": "text", "text": note} for note in _cut(outcome, asked)]
+    more = [{"type": "text", "text": note} for note in _cut(outcome)]
     return {"content": [*content, *more], "structuredContent": {"content": said}, "isError": False}
 
 
-def _cut(outcome: Outcome, asked: Mapping[str, Json]) -> Iterator[str]:
+def _cut(outcome: Outcome) -> Iterator[str]:
     """Say what is missing of what was asked for."""
-    cut, lines = outcome.truncation, asked.get("head") or asked.get("tail")
-    if cut is None or (outcome.tool == "read_file" and not lines):
+    cut, is_read = outcome.truncation, outcome.tool == "read_file"
+    if cut is None or (is_read and outcome.data.get("complete")):
         return  # only what a model is shown of the text is cut; here it is whole
-    if isinstance(lines, int):
-        data = outcome.data
-        if data["end"] - data["start"] + 1 >= min(lines, data["total_lines"]):
-            return
-    yield f"[not all: {cut.shown} of {cut.total or 'more'} {cut.by}; ask for a part of it]"
-
-
-def _entry(word: Word) -> dict[str, Json]:
-    """What the document's list says beside names, arguments and hints."""
-    title = " ".join(part.capitalize() for part in word.name.split("_"))
-    return {"title": title, "outputSchema": BLOCKS if word.name == "read_media_file" else TEXT}
+    mend = "no more are shown at once" if is_read else "ask for a part of it"
+    yield f"[not all: {cut.shown} of {cut.total or 'more'} {cut.by}; {mend}]"
 
 
 def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:
@@ -210,6 +237,13 @@ def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:
             event = {**event, "tool": name, "args": args}
             event.pop("asked", None)
         yield dict(event)
+
+
+def _approval(request: Mapping[str, Any]) -> dict[str, Json]:
+    told = asked_for(request, DIALECT)
+    if isinstance(replay := told.get("replay"), Mapping) and isinstance(again := replay.get("request"), Mapping):
+        told["replay"] = {**replay, "request": {**again, "tool": told.get("tool")}}
+    return told
 
 
 def _messages(message: Mapping[str, Any]) -> Message:
@@ -224,8 +258,8 @@ DIALECT = Dialect(
     errors={code: code.value for code in Code},
     envelope=_envelope,
     events=_events,
-    approval=dict,
+    approval=_approval,
     messages=_messages,
     reply=_reply,
-    entry=_entry,
+    entry=entry,
 )

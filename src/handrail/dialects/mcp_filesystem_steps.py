@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import re
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import product
+from posixpath import dirname, join
 from typing import Any
 
 from handrail.dialects._dialect import Args, Steps
@@ -17,15 +19,92 @@ DEEPEST = 10  # folders that one call of list_dir goes down
 MOST_FILES = 100  # that one call reads
 MOST_PAGES = 25  # of all lists of one call together
 MOST_CHARS = 16 * 1024 * 1024  # of all files that one call reads
+MOST_LINKS = 8  # that lead from one to the next
 PAGE = 2000
 
 Paged = Generator[tuple[str, Args], Outcome, tuple[list[Any], Outcome]]
 
 
+# ── lines of a file ──────────────────────────────────────────────────────────────────────────
+
+# How a line ends that is too long to be shown; who calls it so has no such arguments.
+_GOES_ON = re.compile(r"( … \[line \d+ goes on): read_file \{[^\n]*\}\]")
+
+
+def part(name: str, args: Args) -> Steps | None:
+    """Read the first or the last lines of a file, all that are asked for; None: the whole file, or a wrong call."""
+    head, tail = args.get("head") or 0, args.get("tail") or 0
+    if bool(head) is bool(tail):
+        return None
+    return _lines(name, args["path"], head or tail, last=not head)
+
+
+def _lines(name: str, path: str, count: int, *, last: bool) -> Steps:
+    """A part as we show it where that is enough of it, else cut from the whole; once a person was asked, what is there.
+
+    Where the file is too large for that, too, the part has to do, and says so.
+    """
+    found = yield "read_file", {"path": path, "tail" if last else "limit": count}
+    if found.data is not None and found.decision == "allow" and not _holds(found.data, count):
+        whole = yield "read_file", {"path": path, "whole": True}
+        found = found if whole.data is None else whole
+    if found.data is None:
+        return replace(found, asked=name)
+    data = found.data
+    lines = _split(data["text"])
+    text = "".join(lines[-count:] if last else lines[:count])
+    total, shown = data["total_lines"], _counted(text)
+    start = data["start"] if not data["complete"] else total - shown + 1 if last else 1
+    if not data["complete"]:
+        text = _GOES_ON.sub(r"\1]", text)
+    return replace(
+        found,
+        asked=name,
+        data={**data, "text": text, "start": start, "end": start + shown - 1, "complete": shown == total},
+        summary=f"Lines {start}-{start + shown - 1} of {total} of {found.evidence[0].ref}",
+        content=excerpt(text, "ask for fewer lines"),
+        truncation=None if _holds(data, count) else Truncation("lines", shown, min(count, total)),
+    )
+
+
+def _holds(data: Args, count: int) -> bool:
+    """Whether a part has all of the lines; a `\r` alone ends a line for us, and for the document none."""
+    text = data["text"]
+    whole_lines = data["eol"] not in ("cr", "mixed") and _GOES_ON.search(text) is None
+    return bool(data["complete"]) or (whole_lines and len(_split(text)) >= min(count, data["total_lines"]))
+
+
+def _split(text: str) -> list[str]:
+    """Lines with their ends."""
+    *lines, rest = text.split("\n")
+    return [*(f"{line}\n" for line in lines), *([rest] if rest else [])]
+
+
+def _counted(text: str) -> int:
+    """How many lines a text has, as we count them."""
+    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    return plain.count("\n") + (plain[-1:] not in ("", "\n"))
+
+
+# ── what stands at a path ────────────────────────────────────────────────────────────────────
+
+
+def info(said: Callable[[str, Outcome], Outcome], args: Args) -> Steps:
+    """Tell of what a link leads to; each place on the way is judged by itself."""
+    path: str = args["path"]
+    for _ in range(MOST_LINKS):
+        found = yield "stat_path", {"path": path}
+        data = found.data
+        if data is None or data["type"] != "link":
+            break
+        path = join(dirname(data["path"]), data["target"])
+    return found if found.error is None else said(path, found)
+
+
 # ── several files ────────────────────────────────────────────────────────────────────────────
 
 
-def several(args: Args) -> Steps:
+def several(said: Callable[[str, Outcome], Outcome], args: Args) -> Steps:
     """Read files one by one, each judged by itself; one that fails stops no other."""
     told, made, left = list[str](), list[Outcome](), MOST_CHARS
     for path in args["paths"]:
@@ -36,7 +115,7 @@ def several(args: Args) -> Steps:
         made.append(outcome)
         text = outcome.data["text"] if outcome.ok and outcome.data is not None else None
         left -= len(text or "")
-        told.append(f"{path}: Error - {_why(outcome)}" if text is None else f"{path}:\n{text}\n")
+        told.append(f"{path}: Error - {_why(said(path, outcome))}" if text is None else f"{path}:\n{text}\n")
     text = "\n---\n".join(told)
     read = sum(outcome.ok for outcome in made)
     return _whole(made, "read_multiple_files", {"content": text}, f"{read} of {len(told)} files read", text)

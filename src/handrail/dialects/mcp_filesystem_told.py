@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -21,9 +22,20 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def text(outcome: Outcome, asked: Asked) -> str:
-    """A file's text; first lines come without the end of the last one."""
+    """A file's text; first lines come without the end of the last one, last lines with plain ends."""
     whole: str = outcome.data["text"]
-    return whole.removesuffix("\n") if asked.get("head") else whole
+    if asked.get("head"):
+        return whole.removesuffix("\n")
+    return whole.replace("\r\n", "\n") if asked.get("tail") else whole
+
+
+def fitting(outcome: Outcome, _lines: int, _bytes: int) -> Outcome:
+    """A text that is given whole, however little of it a model is shown, is not cut."""
+    data = outcome.data
+    if outcome.truncation is None or not data["complete"]:
+        return outcome
+    said = f"Lines {data['start']}-{data['end']} of {data['total_lines']} of {outcome.evidence[0].ref}"
+    return replace(outcome, truncation=None, summary=said)
 
 
 def joined(outcome: Outcome, _: Asked) -> str:

@@ -32,7 +32,7 @@ class Bridge:
         self._streams = (self._in, self._out, inner_in, inner_out)
         self._owed: set[str | int] = set()  # requests without an answer yet
         self._settled = asyncio.Event()
-        options = self._sdk.options()
+        options = self._sdk.server.create_initialization_options()
         self._tasks = [
             asyncio.ensure_future(self._sdk.server.run(inner_in, inner_out, options)),
             asyncio.ensure_future(self._pass_on()),

@@ -285,12 +285,15 @@ async def serve(opening: Opening, address: str, token_file: str | None) -> None:
     """Listen until the process is told to end."""
     import uvicorn
 
-    from handrail.front.mcp.token import bearer_token
+    from handrail.front.mcp.token import bearer_token, kept_in
     from handrail.front.mcp.watch import watching
 
     host, port = place(address)
     listener = _listening(host, port)
+    kept = kept_in(token_file, os.environ)
     guard = guard_for(host, bearer_token(token_file, os.environ))
+    if kept is not None:
+        sys.stderr.write(f"the token of the first start still counts; it is kept in {kept}\n")
     async with Door(opening) as door:
         front, sdk = application(door, guard)
         config = uvicorn.Config(

@@ -86,7 +86,7 @@ def spoken(dialect: str, tools: Iterable[Listed]) -> Iterator[dict[str, Json]]:
         if ours is not None and ours.entry is not None:
             about = {"name": word.name, "description": word.says, "inputSchema": dict(word.args)}
             more = {} if document.entry is None else document.entry(word)
-            yield {**about, **more, "annotations": ours.entry["annotations"]}
+            yield {**about, **more, "annotations": {**ours.entry["annotations"], **more.get("annotations", {})}}
 
 
 def _loaded(parts: Composed, name: str) -> Listed | None:

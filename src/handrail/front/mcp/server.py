@@ -37,13 +37,24 @@ class TaskParams(types.RequestParams):
     task_id: str = Field(alias="taskId")
 
 
+class Announcing(Server[Any]):
+    """A server that says in every handshake what it does: it tells when its lists change, however it is connected."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *given: Any, **named: Any
+    ) -> InitializationOptions:
+        """What the handshake tells."""
+        changing = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+        return super().create_initialization_options(notification_options or changing, *given, **named)
+
+
 class SdkServer:
     """The SDK's `Server` with every handler answered by the door."""
 
     def __init__(self, door: Door) -> None:
         self.door, self._bus = door, InMemorySubscriptionBus()
         self._sessions: dict[int, Any] = {}
-        self.server: Server[Any] = Server(
+        self.server: Server[Any] = Announcing(
             NAME,
             version=__version__,
             instructions=INSTRUCTIONS,
@@ -61,11 +72,6 @@ class SdkServer:
         for method in ("tasks/get", "tasks/cancel"):
             self.server.add_request_handler(method, TaskParams, self._answer)
         self.server.add_notification_handler("notifications/initialized", types.NotificationParams, self._greeted)
-
-    def options(self) -> InitializationOptions:
-        """What the handshake tells."""
-        changing = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
-        return self.server.create_initialization_options(changing)
 
     async def changed(self) -> None:
         """Tell everybody who listens that the lists are others now."""

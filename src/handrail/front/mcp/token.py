@@ -28,6 +28,12 @@ def bearer_token(file: str | None, environment: Mapping[str, str]) -> str:
     return _kept(kept) if kept.exists() else _made(kept)
 
 
+def kept_in(file: str | None, environment: Mapping[str, str]) -> Path | None:
+    """Where the token of an earlier start is kept; None where a person gives one, or it is yet to be made."""
+    kept = paths.state_dir(environment) / "token"
+    return kept if file is None and not environment.get(VARIABLE) and kept.exists() else None
+
+
 def _checked(token: str, where: str) -> str:
     if len(token) < _LEAST or not token.isascii() or not token.isprintable() or " " in token:
         raise SettingsFault(f"{where}: a token is at least {_LEAST} printable ASCII characters without spaces")
