@@ -363,11 +363,11 @@ async def test_a_file_that_holds_settings_may_be_read_and_never_written(tmp_path
 
 def test_a_path_that_is_no_text_is_told_by_its_cause() -> None:
     """Its bytes are no UTF-8, or they are and the locale cannot read them."""
-    assert paths.unreadable("/work/\udcff") == (
-        "the path of the workspace, b'/work/\\xff', is not UTF-8; rename the folder"
+    assert paths.unreadable("/srv/\udcff") == (
+        "the path of the workspace, b'/srv/\\xff', is not UTF-8; rename the folder"
     )
-    assert paths.unreadable("/work/\udcc3\udcbc") == (
-        "this locale cannot read the path of the workspace, /work/ü; set LC_ALL=C.UTF-8, or unset PYTHONUTF8"
+    assert paths.unreadable("/srv/\udcc3\udcbc") == (
+        "this locale cannot read the path of the workspace, /srv/ü; set LC_ALL=C.UTF-8, or unset PYTHONUTF8"
     )
 
 

@@ -131,15 +131,20 @@ MOVED: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
 }
 
 
+def _to_be_moved(work: Path) -> dict[str, str]:
+    """A folder and a link; gives what stands there."""
+    (work / "old").mkdir()
+    (work / "old/k.txt").write_text("k")
+    (work / "link").symlink_to("nowhere")
+    return contents(work)
+
+
 @pytest.mark.parametrize("calls", MOVED.values(), ids=MOVED)
 async def test_a_run_that_moved_the_folder_of_what_it_changed_is_taken_back_whole(
     opens: Any, work: Path, calls: tuple[tuple[str, dict[str, Any]], ...]
 ) -> None:
     """What lies in a moved folder is looked at where it lies now, and put back where it lay."""
-    (work / "old").mkdir()
-    (work / "old/k.txt").write_text("k")
-    (work / "link").symlink_to("nowhere")
-    before = contents(work)
+    before = _to_be_moved(work)
     async with opened(opens) as runtime:
         outcomes = [await runtime.call(name, args) for name, args in calls]
         assert [outcome.content for outcome in outcomes if not outcome.ok] == []
@@ -154,10 +159,7 @@ async def test_an_undo_that_broke_off_between_moved_folders_goes_on(
     opens: Any, work: Path, monkeypatch: pytest.MonkeyPatch, calls: Any, after: int
 ) -> None:
     """After any number of steps; where it had come to its end before it broke, it is whole at once."""
-    (work / "old").mkdir()
-    (work / "old/k.txt").write_text("k")
-    (work / "link").symlink_to("nowhere")
-    before = contents(work)
+    before = _to_be_moved(work)
     async with opened(opens) as runtime:
         for name, args in calls:
             assert (await runtime.call(name, args)).ok

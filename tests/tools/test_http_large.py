@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import os
 import threading
 from collections.abc import AsyncIterator
 from hashlib import sha256
@@ -18,18 +17,15 @@ from hypothesis import strategies as st
 from conftest import Opens
 from handrail.net import gathering
 from handrail.net.gathering import Body, Digest
-from handrail.output.redact import MARK, Redactor, compile_database
+from handrail.output.redact import MARK, Redactor
 from handrail.ports import Limits
-from handrail.settings import paths
-from handrail.store import databases
-from handrail.store.private import make_folder
 from handrail.store.spill import FileSpill
 from handrail.tools.http._charset import _KEEP_ASCII, as_it_is, decode
 from handrail.tools.http._pages import Whole, end_of_page
 from handrail.words import Ref
 from serving import Server, http_settings, serving
+from tools._engines import DATABASE, searching_with
 
-DATABASE = compile_database()
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 LINES = "".join(f"line {number}\n" for number in range(80_000))
 
@@ -44,13 +40,7 @@ async def server() -> AsyncIterator[Server]:
 @pytest.fixture(params=["plain", "fast"])
 def engine(request: pytest.FixtureRequest) -> str:
     """Have the runtime search for secrets with one engine or the other; the fast one alone tells what is quiet."""
-    if request.param == "fast":
-        if DATABASE is None:
-            assert os.environ.get("CI") != "true"
-            pytest.skip("hyperscan is not installed")
-        make_folder(paths.cache_dir())
-        databases._file(paths.cache_dir()).write_bytes(DATABASE)
-    return str(request.param)
+    return searching_with(str(request.param))
 
 
 @pytest.mark.usefixtures("engine")

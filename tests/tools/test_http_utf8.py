@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
@@ -20,17 +19,14 @@ from conftest import Opens
 from handrail import Runtime
 from handrail.net import client, gathering
 from handrail.net.gathering import Body, Lane, Utf8
-from handrail.output.redact import CONTEXT, MARK, Redactor, compile_database
-from handrail.settings import paths
-from handrail.store import databases
-from handrail.store.private import make_folder
+from handrail.output.redact import CONTEXT, MARK, Redactor
 from handrail.store.spill import FileSpill
 from handrail.tools.http._charset import as_it_is, decode
 from handrail.tools.http._watching import Watched
 from handrail.words import Ref
 from serving import Server, http_settings, serving
+from tools._engines import DATABASE, searching_with
 
-DATABASE = compile_database()
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 BLOCK = 100_000
 LINES = "".join(f"{number}: 狐狸 跳过 – größer 🦊 é\n" for number in range(9_000))
@@ -54,13 +50,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=["plain", "fast"])
 def engine(request: pytest.FixtureRequest) -> str:
     """Have the runtime search for secrets with one engine or the other."""
-    if request.param == "fast":
-        if DATABASE is None:
-            assert os.environ.get("CI") != "true"
-            pytest.skip("hyperscan is not installed")
-        make_folder(paths.cache_dir())
-        databases._file(paths.cache_dir()).write_bytes(DATABASE)
-    return str(request.param)
+    return searching_with(str(request.param))
 
 
 def _parts(data: bytes, cuts: list[int]) -> list[bytes]:
