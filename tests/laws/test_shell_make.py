@@ -145,6 +145,8 @@ def test_what_asks_would_have_run(tmp_path: Path, line: str) -> None:
     shown = subprocess.run(
         ["bash", "-c", line.replace("ELSEWHERE", str(elsewhere))],
         cwd=work, capture_output=True, text=True, timeout=20, check=False,
+        # Without a SHELL of the caller make has none yet when it reads its own command line.
+        env={"PATH": os.environ["PATH"], "SHELL": "/bin/sh"},
     )  # fmt: skip
     assert (work / "ran").exists(), shown
 
