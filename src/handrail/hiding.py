@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from handrail.output.known import Span, secret_name
 from handrail.output.patterns import MARK
 
-_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[-+.\w]+')  # in JSON that was parsed before
+_TOKEN = re.compile(r'"(?>(?:[^"\\]++|\\.)*)"|[-+.\w]+')  # in JSON that was parsed before
 _ESCAPE = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.")
 _ALL: list[Span] = [(0, 1 << 62)]
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from html import unescape as _unescape
 from typing import NamedTuple
 
-_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*+)((?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+)>")
+_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*+)((?>(?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*))>")
 _SIMPLE = re.compile(r"<(/?)([A-Za-z][^\s/>]*+)([^>]*+)>")
 # A name without a value is taken, too, or each of its letters would be tried as the start of another name.
-_ATTRIBUTE = re.compile(r"([^\s=\"'/>]++)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++)))?+")
+_ATTRIBUTE = re.compile(r"([^\s=\"'/>]++)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++)))?")
 _NO_CHARACTER = re.compile(r"&#[0-9]{12,}+;?")  # too long a number for any character, or for `int`
 # What stands in these is no part of the page.
 _RAW = {
