@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
@@ -105,7 +106,8 @@ async def test_a_body_in_blocks_is_the_body_that_came(data: bytes, cuts: list[in
     assert (fields["ascii"], fields["utf8"]) == (data.isascii(), _is_utf8(data))
     assert all(len(part) >= block for part in parts[:-1])
     assert await body.hexdigest() == sha256(data).hexdigest()
-    seen = await body.then(lambda: b"".join(watched))
+    await body.watched()
+    seen = b"".join(watched)
     assert data.startswith(seen)
     assert seen == data or not _is_utf8(data)
 
@@ -119,7 +121,7 @@ async def test_a_lane_deals_with_all_of_it_in_order_and_in_one_thread() -> None:
     await lane.done()
     last = done[-1][1]
     assert done == [(number, last) for number in range(20)]
-    assert (last != threading.get_ident(), lane.aside) == (True, True)
+    assert last != threading.get_ident()
     seen = lane._job = Future()  # as one that has just seen that nothing is left
     lane.take(b"!")
     asyncio.get_running_loop().call_soon(seen.set_result, None)
@@ -142,16 +144,47 @@ async def test_what_fails_in_a_lane_is_told_and_not_gone_on_with() -> None:
         lane.take(b"." * gathering.ASIDE)
 
 
-async def test_work_on_a_large_body_waits_in_no_thread_of_another_body() -> None:
-    """That may be a slow disk; on a small one it is done at once."""
-    seen: list[bytes] = []
-    body, small = Body(BLOCK, lambda: seen.append), Body(BLOCK, lambda: seen.append)
-    await body.take(bytes(3 * gathering.ASIDE))
+async def test_no_hash_waits_for_what_watches_a_body() -> None:
+    """That may wait for a slow disk. What little there is of a small body is watched at once."""
+    threads: list[int] = []
+    slow, small = threading.Event(), Body(BLOCK, lambda: lambda _: threads.append(threading.get_ident()))
+    bodies = [Body(BLOCK, lambda: lambda _: threads.append(threading.get_ident() * slow.wait(20))) for _ in range(9)]
+    for body in bodies:
+        await body.take(bytes(gathering.ASIDE))
+        await body.take(b"x")
+        body.fields()
+    assert {await body.hexdigest() for body in bodies} == {sha256(bytes(gathering.ASIDE) + b"x").hexdigest()}
+    assert threads == []
+    slow.set()
+    for body in bodies:
+        await body.watched()
+    here = threading.get_ident()
+    assert (len(threads), here in threads) == (18, False)
     await small.take(b"x")
-    for gathered in (body, small):
-        gathered.fields()
-    names = [await gathered.then(lambda: threading.current_thread().name) for gathered in (body, small)]
-    assert (names[0].startswith("asyncio_"), names[1]) == (True, threading.current_thread().name)
+    small.fields()
+    await small.watched()
+    assert threads[18:] == [here]
+
+
+async def test_the_hash_and_the_watch_of_a_body_run_on_different_processors() -> None:
+    """Where there are two; no thread is kept from a processor that nobody else was given."""
+    if not hasattr(os, "sched_getaffinity"):
+        pytest.skip("nobody can say here where a thread runs")
+    ours = os.sched_getaffinity(0)
+
+    async def where(first: int) -> list[set[int]]:
+        jobs = [pool.submit(os.sched_getaffinity, 0) for pool in gathering._threads(first)]
+        return [await asyncio.wrap_future(job) for job in jobs]
+
+    hashing, watching = await where(0), await where(1)
+    assert os.sched_getaffinity(0) == ours
+    assert (set.union(*hashing), set.union(*watching)) == (ours, ours)
+    assert len(ours) < 2 or all(not one & other for one, other in zip(hashing, watching, strict=True))
+    body = Body(BLOCK, lambda: len)
+    await body.take(bytes(gathering.ASIDE))
+    assert body._lane is not None
+    assert body._lane.turn == body.digest.turn  # so each has the one of its two threads that belongs to the other's
+    await body.watched()
 
 
 @given(_BYTES, st.sampled_from(["", "text/plain", "x; charset=utf-8", "x; charset=latin-1", "x; charset=utf-16"]))

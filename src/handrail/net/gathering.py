@@ -7,10 +7,11 @@ import os
 from codecs import utf_8_decode
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,16 +23,24 @@ BLOCK = 1792 * 1024  # what a text is gathered in: each one more costs a look at
 _STEP = 64 * 1024  # is read at once: what becomes of it stays near
 _ODD = "\N{REPLACEMENT CHARACTER}"
 
-_Given = TypeVar("_Given")
 _turns = count()
 
 
 @cache
-def _threads() -> tuple[ThreadPoolExecutor, ...]:
+def _threads(first: int) -> tuple[ThreadPoolExecutor, ...]:
     """Threads for nothing else, as many as can work at once: the tail of a body must not wait for other work."""
     from concurrent.futures import ThreadPoolExecutor
 
-    return tuple(ThreadPoolExecutor(1, f"handrail-body-{number}") for number in range(min(4, os.cpu_count() or 1)))
+    many = min(4, os.cpu_count() or 1)
+    return tuple(ThreadPoolExecutor(1, "handrail-body", _settle, (first + at, many)) for at in range(many))
+
+
+def _settle(number: int, many: int) -> None:
+    """Have this thread run beside the others: left alone, two of them often share a processor while another idles."""
+    with suppress(AttributeError, OSError):  # where that cannot be said
+        mine = sorted(os.sched_getaffinity(0))[number % many :: many]
+        if mine:
+            os.sched_setaffinity(0, mine)
 
 
 os.register_at_fork(after_in_child=_threads.cache_clear)  # a fork has none of the threads that would do the work
@@ -40,10 +49,12 @@ os.register_at_fork(after_in_child=_threads.cache_clear)  # a fork has none of t
 class Lane:
     """Works on what comes, in order. Large parts are dealt with by another thread, which never waits for more."""
 
-    __slots__ = ("_do", "_job", "_parts", "_thread", "_waiting")
+    __slots__ = ("_do", "_job", "_parts", "_thread", "_waiting", "turn")
+    FIRST = 1  # other threads than those that hash: what watches a body may wait for a disk
 
-    def __init__(self, do: Callable[[bytes], Any]) -> None:
+    def __init__(self, do: Callable[[bytes], Any], turn: int | None = None) -> None:
         self._do = do
+        self.turn = next(_turns) if turn is None else turn
         self._parts: deque[bytes] = deque()
         self._waiting = 0  # bytes, since a thread was last asked
         self._job: Future[None] | None = None
@@ -70,15 +81,10 @@ class Lane:
             self._hand_on()  # it had just seen that nothing was left when this came
         self._work()  # it is little
 
-    @property
-    def aside(self) -> bool:
-        """Whether another thread works on it."""
-        return self._thread is not None
-
     def _hand_on(self) -> None:
         if self._thread is None:
-            threads = _threads()
-            self._thread = threads[next(_turns) % len(threads)]
+            threads = _threads(self.FIRST)
+            self._thread = threads[self.turn % len(threads)]
         if self._job is not None:
             self._job.result()  # what failed is not gone on with
         self._waiting = 0
@@ -93,6 +99,7 @@ class Digest(Lane):
     """SHA-256 of what comes."""
 
     __slots__ = ("_hash",)
+    FIRST = 0
 
     def __init__(self) -> None:
         self._hash = sha256()
@@ -203,13 +210,12 @@ class Body:
         """Wait for its hash."""
         return await self.digest.hexdigest()
 
-    async def then(self, work: Callable[[], _Given]) -> _Given:
-        """Do work once all of it was watched; for a large body in a thread, and not in that of others' bodies."""
+    async def watched(self) -> None:
+        """Wait until all of it was watched."""
         if self._lane is None and self._watch is not None:
             self._lane = self._watching(self._watch)
-        lane = self._lane or self.digest
-        await lane.done()
-        return await asyncio.to_thread(work) if lane.aside else work()
+        if self._lane is not None:
+            await self._lane.done()
 
     def _end(self) -> None:
         self._gather()
@@ -231,7 +237,7 @@ class Body:
             self._lane = self._watching(self._watch)
 
     def _watching(self, watch: Watch) -> Lane:
-        lane = Lane(watch())
+        lane = Lane(watch(), self.digest.turn)
         for part in self.parts if self._utf8 is None or self._utf8.so_far else ():
             lane.take(part)
         return lane

@@ -94,6 +94,9 @@ if TYPE_CHECKING:
         NoteKept as NoteKept,
     )
     from handrail.ports.network import (
+        Beside as Beside,
+    )
+    from handrail.ports.network import (
         HttpRequest as HttpRequest,
     )
     from handrail.ports.network import (
@@ -191,11 +194,11 @@ _WHERE = {
     "files": "Stat Entry Listing Content Stream Sink Workspace Files BoundWorkspace Review Work",
     "search": "Searcher Passage IndexState Index",
     "processes": "Program Captured Finished JobState JobOutput Processes",
-    "network": "HttpRequest HttpResponse Net",
+    "network": "Beside HttpRequest HttpResponse Net",
     "skills": "SkillFile Skill Skills ActiveSkill SkillsInForce NoSkills",
     "memory": "Note NoteChange NoteKept MemoryProvider Memory",
     "quality": "Linter LintLook Linters",
-    "showing": "Secrets Screen Clock Places Limits Roots Archive Spool Spill",
+    "showing": "Secrets Screen Clock Places Limits Roots Archive Draft Spool Spill",
     "approvals": "Request Reply Recorded Answered Approver Ledger SharedLedger",
     "journal": "Journal Keys Cancelled Progress Sleep",
 }

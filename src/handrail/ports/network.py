@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from handrail.words import noun
 
-_Given = TypeVar("_Given")
 _Part = bytes  # the response has a field of that name
 Watch = Callable[[], Callable[[bytes], None]]  # gives, for each try anew, what takes the parts of its body
 
@@ -59,8 +58,8 @@ class Beside(Protocol):
     async def hexdigest(self) -> str:
         """Wait for its hash."""
 
-    async def then(self, work: Callable[[], _Given]) -> _Given:
-        """Do short work once all of the body was watched: in the thread that did it, where the body is large."""
+    async def watched(self) -> None:
+        """Wait until all of it was watched; raises what that failed with."""
 
 
 class Net(Protocol):

@@ -106,6 +106,19 @@ class Spool(Protocol):
         """Remove what was kept."""
 
 
+class Draft(Protocol):
+    """A text on its way to where the whole of a cut output goes: kept or discarded in the end."""
+
+    def add(self, part: bytes | memoryview) -> None:
+        """Write further bytes; Problem IO_ERROR where that fails."""
+
+    def keep(self, sha256: str = "") -> Ref:
+        """End and name it; without a hash, that is left to the caller."""
+
+    def discard(self) -> None:
+        """Remove it, if it was not kept."""
+
+
 class Spill(Protocol):
     """Where the whole of a cut output goes, redacted by its caller."""
 
@@ -114,6 +127,9 @@ class Spill(Protocol):
 
     def keep(self, data: bytes | Sequence[bytes], name: str = "", *, hashed: bool = True) -> Ref:
         """Keep a text that is UTF-8 already, whole or in parts; `hashed=False` leaves the hash to one who knows it."""
+
+    def draft(self, name: str = "") -> Draft:
+        """Begin a text that is UTF-8 already and comes in parts."""
 
     def stream(self, name: str) -> Spool:
         """Start keeping a text that comes in parts."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 from handrail.errors import Code, Problem
-from handrail.store.private import SAFE, write_all
+from handrail.store.private import SAFE, draft_of, write_all
 from handrail.words import Ref
 
+_Given = TypeVar("_Given")
 _NUMBER = re.compile(r"(?:.*_)?([0-9]{1,18})\.[a-z]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STREAM_BYTES = 64 * 1024 * 1024  # kept of one stream; of more than this both ends
@@ -35,48 +38,45 @@ class FileSpill:
     def keep(self, data: bytes | Sequence[bytes], name: str = "", *, hashed: bool = True) -> Ref:
         """Keep a text, redacted by its caller, that is UTF-8 already; `hashed=False` leaves the hash to the caller."""
         parts = (data,) if isinstance(data, bytes) else data
+        draft = self.draft(name)
+        try:
+            for part in parts:
+                draft.add(part)
+            return draft.keep(_hash(parts) if hashed else "")
+        except BaseException:
+            draft.discard()
+            raise
+
+    def draft(self, name: str = "") -> FileDraft:
+        """Begin a text, redacted by its caller, that is UTF-8 already and comes in parts."""
         if name and _NAME.fullmatch(name) is None:
             raise ValueError(f"{name!r} cannot name an observation")
         try:
-            file, handle = self._next(name)
-            try:
-                for part in parts:
-                    for start in range(0, len(part), _PART):
-                        write_all(handle, memoryview(part)[start : start + _PART])
-            except OSError:
-                (self._folder / file).unlink(missing_ok=True)
-                raise
-            finally:
-                os.close(handle)
+            if self._last is None:
+                self._last = self._highest()
+            return FileDraft(self, name, *_opened(self._folder))
         except OSError as error:
-            raise Problem(
-                Code.IO_ERROR,
-                f"The whole output cannot be kept ({error.strerror}).",
-                errno=error.errno,
-                mend="ask for a smaller part, or free space where runs are kept",
-            ) from error
-        return Ref(f"run:observations/{file}", _hash(parts) if hashed else "", sum(map(len, parts)))
+            raise _not_kept(error) from error
 
     def stream(self, name: str, max_bytes: int = STREAM_BYTES) -> FileSpool:
         """Start keeping a text, redacted by its caller, that comes in parts."""
         if _NAME.fullmatch(name) is None:
             raise ValueError(f"{name!r} cannot name an observation")
         try:
-            file, handle = self._next(name)
+            file, handle = self.numbered(name, _made)
         except OSError as error:
-            raise Problem(
-                Code.IO_ERROR, f"The whole output cannot be kept ({error.strerror}).", errno=error.errno
-            ) from error
+            raise _not_kept(error) from error
         return FileSpool(self._folder / file, handle, max_bytes)
 
-    def _next(self, name: str) -> tuple[str, int]:
+    def numbered(self, name: str, take: Callable[[Path], _Given]) -> tuple[str, _Given]:
+        """Take the next name that nobody has; gives it, and what taking it gave."""
         if self._last is None:
             self._last = self._highest()
         while True:
             self._last += 1
             file = f"{name}_{self._last}.txt" if name else f"{self._last}.txt"
             try:
-                return file, os.open(self._folder / file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE, 0o600)
+                return file, take(self._folder / file)
             except FileExistsError:
                 continue
 
@@ -84,6 +84,63 @@ class FileSpill:
         os.makedirs(self._folder, 0o700, exist_ok=True)
         found = [_NUMBER.fullmatch(name) for name in os.listdir(self._folder)]
         return max((int(match[1]) for match in found if match), default=0)
+
+
+class FileDraft:
+    """One observation that has no number yet: kept or discarded in the end. A process that dies leaves none."""
+
+    def __init__(self, spill: FileSpill, name: str, handle: int, path: Path | None) -> None:
+        self._spill, self._name = spill, name
+        self._handle, self._path = handle, path  # no path: it has no name at all
+        self._size = 0
+
+    def add(self, part: bytes | memoryview) -> None:
+        """Write further bytes; Problem IO_ERROR where that fails."""
+        try:
+            for start in range(0, len(part), _PART):
+                write_all(self._handle, memoryview(part)[start : start + _PART])
+        except OSError as error:
+            raise _not_kept(error) from error
+        self._size += len(part)
+
+    def keep(self, sha256: str = "") -> Ref:
+        """End and name it; without a hash, that is left to the caller."""
+        try:
+            file, _ = self._spill.numbered(self._name, self._take)
+        except OSError as error:
+            raise _not_kept(error) from error
+        finally:
+            self.discard()
+        return Ref(f"run:observations/{file}", sha256, self._size)
+
+    def discard(self) -> None:
+        """Remove it, if it was not kept."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+            if self._path is not None:
+                self._path.unlink(missing_ok=True)
+
+    def _take(self, target: Path) -> None:
+        if self._path is None:
+            # Links are followed only where a folder is given, which an absolute path makes no use of.
+            os.link(f"/proc/self/fd/{self._handle}", target, src_dir_fd=self._handle, follow_symlinks=True)
+        else:
+            os.close(_made(target))
+            os.rename(self._path, target)
+
+
+def _made(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE, 0o600)
+
+
+def _opened(folder: Path) -> tuple[int, Path | None]:
+    """Open a file without a name, else one with a name of its own."""
+    with suppress(OSError):  # not every file system has that
+        if os.path.exists("/proc/self/fd"):
+            return os.open(folder, os.O_TMPFILE | os.O_WRONLY | SAFE, 0o600), None
+    path = draft_of(folder / "draft")
+    return _made(path), path
 
 
 class FileSpool:
@@ -163,6 +220,15 @@ class FileSpool:
             if handle is not None and handle >= 0:
                 os.close(handle)
         self._handle, self._round = -1, None
+
+
+def _not_kept(error: OSError) -> Problem:
+    return Problem(
+        Code.IO_ERROR,
+        f"The whole output cannot be kept ({error.strerror}).",
+        errno=error.errno,
+        mend="ask for a smaller part, or free space where runs are kept",
+    )
 
 
 def _hash(parts: Sequence[bytes]) -> str:

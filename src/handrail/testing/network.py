@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from handrail.errors import Code, Problem
 from handrail.ports import HttpResponse
@@ -13,8 +13,6 @@ from handrail.testing.scripts import given_of
 if TYPE_CHECKING:
     from handrail.ports import HttpRequest
     from handrail.ports.network import Watch
-
-_Given = TypeVar("_Given")
 
 
 class ScriptedNet:
@@ -96,5 +94,5 @@ class _Beside:
     async def hexdigest(self) -> str:
         return self._sha256
 
-    async def then(self, work: Callable[[], _Given]) -> _Given:
-        return work()
+    async def watched(self) -> None:
+        pass

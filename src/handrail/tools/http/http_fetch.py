@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from handrail import urls
 from handrail.catalog import tool
 from handrail.errors import Code, Problem
-from handrail.ports import HttpResponse, Limits, Net, Secrets, Spill
+from handrail.ports import Beside, HttpResponse, Limits, Net, Secrets, Spill
 from handrail.tools.http import _request as ask
 from handrail.tools.http._charset import as_it_is, decode, is_binary
 from handrail.tools.http._pages import (
@@ -76,18 +76,16 @@ async def http_fetch(
         return Page(name, held, page, where.digest, method).answer(net)
     refuse_repeat(where, method)
     keeps = net.spill_large and where is None
-    watched = Watched(secrets, plain=format == "text") if keeps else None
-    request = ask.request(url, method, headers, body, timeout_ms, max_bytes)
-    came, beside = await net.gathered(request, None if watched is None else watched.anew)
-    ask.need_answer(came, secrets)
-    reading = Reading(came, format, url, secrets, limits)
-    read = reading.as_it_is()
-    shown: Shown | None = None
-    if read is not None and watched is not None:
-        shown = show(read.text, 0, limits, secrets)  # while others hash and watch
-        if not shown.whole:
-            ref = await beside.then(partial(reading.kept_as_it_is, read.text, watched, spill))
-            read = replace(read, ref=ref or await _aside(came.held, partial(reading.kept, read.text, spill)))
+    watched = Watched(secrets, spill, plain=format == "text") if keeps else None
+    try:
+        request = ask.request(url, method, headers, body, timeout_ms, max_bytes)
+        came, beside = await net.gathered(request, None if watched is None else watched.anew)
+        ask.need_answer(came, secrets)
+        reading = Reading(came, format, url, secrets, limits)
+        read, shown = await reading.kept_as_it_is(beside, watched, spill)
+    finally:
+        if watched is not None:
+            watched.drop()
     if read is None:
         read = await _aside(came.held, partial(reading.whole, spill if keeps else None))
     response = _with(read.response, sha256=await beside.hexdigest())
@@ -132,9 +130,19 @@ class Reading:
             return None
         return Read(Whole(*came.pieces), _with(came, headers={**came.headers, ENCODING: charset.name}))
 
-    def kept_as_it_is(self, text: Whole, watched: Watched, spill: Spill) -> Ref | None:
-        """Keep a text without secrets as it came; None for any other. Its hash is left to who works it out."""
-        return spill.keep(text.parts, "http", hashed=False) if watched.quiet(len(text)) else None
+    async def kept_as_it_is(
+        self, beside: Beside, watched: Watched | None, spill: Spill
+    ) -> tuple[Read | None, Shown | None]:
+        """Read a body that is its own text, and keep it where its page does not show all of it."""
+        read = self.as_it_is()
+        if read is None or watched is None:
+            return read, None
+        shown = show(read.text, 0, self.limits, self.secrets)  # while others hash and watch
+        if not shown.whole:
+            await beside.watched()
+            ref = watched.keep(len(read.text))
+            read = replace(read, ref=ref or await _aside(self.came.held, partial(self.kept, read.text, spill)))
+        return read, shown
 
     def whole(self, spill: Spill | None) -> Read:
         """Read a body in any charset, and keep the whole of a long text with its secrets hidden."""
