@@ -123,7 +123,7 @@ from handrail.net import gate, gathering
 async def used():
     digest = gathering.Digest()
     digest.take(bytes(gathering.ASIDE))
-    for _ in gathering._threads(1):  # each has its turn
+    for _ in gathering._threads("watch"):  # each has its turn
         other = gathering.Lane(len)
         other.take(bytes(gathering.ASIDE))
         await other.done()
@@ -131,7 +131,7 @@ async def used():
         return [await digest.hexdigest(), list(await gate.system_resolver("127.0.0.1", 80))]
 
 # All threads are there: none would be started in the fork.
-for pool in (gate._threads(), *gathering._threads(0), *gathering._threads(1)):
+for pool in (gate._threads(), *gathering._threads("hash"), *gathering._threads("watch")):
     together = threading.Barrier(pool._max_workers)
     list(pool.map(lambda _: together.wait(20), range(pool._max_workers)))
 here, (read, write) = asyncio.run(used()), os.pipe()

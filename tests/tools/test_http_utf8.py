@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
@@ -164,27 +163,6 @@ async def test_no_hash_waits_for_what_watches_a_body() -> None:
     small.fields()
     await small.watched()
     assert threads[18:] == [here]
-
-
-async def test_the_hash_and_the_watch_of_a_body_run_on_different_processors() -> None:
-    """Where there are two; no thread is kept from a processor that nobody else was given."""
-    if not hasattr(os, "sched_getaffinity"):
-        pytest.skip("nobody can say here where a thread runs")
-    ours = os.sched_getaffinity(0)
-
-    async def where(first: int) -> list[set[int]]:
-        jobs = [pool.submit(os.sched_getaffinity, 0) for pool in gathering._threads(first)]
-        return [await asyncio.wrap_future(job) for job in jobs]
-
-    hashing, watching = await where(0), await where(1)
-    assert os.sched_getaffinity(0) == ours
-    assert (set.union(*hashing), set.union(*watching)) == (ours, ours)
-    assert len(ours) < 2 or all(not one & other for one, other in zip(hashing, watching, strict=True))
-    body = Body(BLOCK, lambda: len)
-    await body.take(bytes(gathering.ASIDE))
-    assert body._lane is not None
-    assert body._lane.turn == body.digest.turn  # so each has the one of its two threads that belongs to the other's
-    await body.watched()
 
 
 @given(_BYTES, st.sampled_from(["", "text/plain", "x; charset=utf-8", "x; charset=latin-1", "x; charset=utf-16"]))

@@ -7,7 +7,6 @@ import os
 from codecs import utf_8_decode
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from itertools import count
@@ -27,20 +26,11 @@ _turns = count()
 
 
 @cache
-def _threads(first: int) -> tuple[ThreadPoolExecutor, ...]:
+def _threads(what: str) -> tuple[ThreadPoolExecutor, ...]:
     """Threads for nothing else, as many as can work at once: the tail of a body must not wait for other work."""
     from concurrent.futures import ThreadPoolExecutor
 
-    many = min(4, os.cpu_count() or 1)
-    return tuple(ThreadPoolExecutor(1, "handrail-body", _settle, (first + at, many)) for at in range(many))
-
-
-def _settle(number: int, many: int) -> None:
-    """Have this thread run beside the others: left alone, two of them often share a processor while another idles."""
-    with suppress(AttributeError, OSError):  # where that cannot be said
-        mine = sorted(os.sched_getaffinity(0))[number % many :: many]
-        if mine:
-            os.sched_setaffinity(0, mine)
+    return tuple(ThreadPoolExecutor(1, f"handrail-{what}") for _ in range(min(4, os.cpu_count() or 1)))
 
 
 os.register_at_fork(after_in_child=_threads.cache_clear)  # a fork has none of the threads that would do the work
@@ -49,12 +39,11 @@ os.register_at_fork(after_in_child=_threads.cache_clear)  # a fork has none of t
 class Lane:
     """Works on what comes, in order. Large parts are dealt with by another thread, which never waits for more."""
 
-    __slots__ = ("_do", "_job", "_parts", "_thread", "_waiting", "turn")
-    FIRST = 1  # other threads than those that hash: what watches a body may wait for a disk
+    __slots__ = ("_do", "_job", "_parts", "_thread", "_waiting")
+    WHAT = "watch"  # other threads than those that hash: it may wait for a disk
 
-    def __init__(self, do: Callable[[bytes], Any], turn: int | None = None) -> None:
+    def __init__(self, do: Callable[[bytes], Any]) -> None:
         self._do = do
-        self.turn = next(_turns) if turn is None else turn
         self._parts: deque[bytes] = deque()
         self._waiting = 0  # bytes, since a thread was last asked
         self._job: Future[None] | None = None
@@ -83,8 +72,8 @@ class Lane:
 
     def _hand_on(self) -> None:
         if self._thread is None:
-            threads = _threads(self.FIRST)
-            self._thread = threads[self.turn % len(threads)]
+            threads = _threads(self.WHAT)
+            self._thread = threads[next(_turns) % len(threads)]
         if self._job is not None:
             self._job.result()  # what failed is not gone on with
         self._waiting = 0
@@ -99,7 +88,7 @@ class Digest(Lane):
     """SHA-256 of what comes."""
 
     __slots__ = ("_hash",)
-    FIRST = 0
+    WHAT = "hash"
 
     def __init__(self) -> None:
         self._hash = sha256()
@@ -237,7 +226,7 @@ class Body:
             self._lane = self._watching(self._watch)
 
     def _watching(self, watch: Watch) -> Lane:
-        lane = Lane(watch(), self.digest.turn)
+        lane = Lane(watch())
         for part in self.parts if self._utf8 is None or self._utf8.so_far else ():
             lane.take(part)
         return lane
