@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -70,6 +71,41 @@ async def test_no_part_of_an_echoed_credential_is_seen(
             record = journal(runtime)
     assert len(server.asked) == len(TOOLS)
     assert (_parts(told), _parts(record)) == ([], [])
+
+
+WIDE = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
+SAID = ("", "; charset=utf-8", "; charset=utf-16", "; charset=utf-16le", "; charset=utf-32", "; charset=hz")
+
+
+@pytest.mark.parametrize("charset", WIDE)
+@pytest.mark.parametrize("said", SAID)
+async def test_a_charset_with_wide_characters_carries_no_credential_past_the_gate(
+    charset: str, said: str, opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the header says, and however the answer ends: with or without a NUL beside each character."""
+    monkeypatch.setenv("SOME_VALUE", SECRET)
+    statuses = {"http_fetch": 200, "http_json": 500, "http_download": 404}
+    async with serving() as server:
+
+        def saying(status: int) -> Callable[[Asked, asyncio.StreamWriter], Any]:
+            async def echo(asked: Asked, writer: asyncio.StreamWriter) -> None:
+                sent = asked.headers["authorization"].removeprefix("Bearer ")
+                writer.write(answer(f"{sent} is it".encode(charset), status, {"Content-Type": f"text/plain{said}"}))
+
+            return echo
+
+        for status in (200, 404, 500):
+            server.answers[f"/{status}"] = saying(status)
+        http = {"credentials": {f"a.test:{server.port}": "env:SOME_VALUE"}, "max_retries": 0}
+        async with reaching(opens, server, http=http) as runtime:
+            told = ""
+            for tool, status in [*statuses.items(), ("http_fetch", 500), ("http_download", 500)]:
+                args = {"url": server.url(f"/{status}", "a.test")} | ({"path": "f"} if tool == "http_download" else {})
+                told += str((await runtime.call(tool, args)).to_dict())
+            told += journal(runtime)
+    assert len(server.asked) == 5
+    bare = re.sub(r"\\+u0000|\\+x00|\0|\ufffd", "", told)
+    assert (_parts(told), _parts(bare), _parts(told.replace(" 00", ""))) == ([], [], [])
 
 
 async def test_a_download_that_failed_is_told_the_same_whatever_it_may_take(

@@ -10,7 +10,14 @@ from handrail.words import noun
 _HEADER = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 _XML = re.compile(rb"\A\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
-_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_BOMS = (
+    (b"\xef\xbb\xbf", "utf-8"),
+    (b"\xff\xfe\0\0", "utf-32-le"),  # no text in UTF-16 begins with NUL
+    (b"\0\0\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
+_WIDE = ("utf-16", "utf-32")
 # As browsers read them.
 _MEANT = {"iso-8859-1": "windows-1252", "latin-1": "windows-1252", "latin1": "windows-1252", "ascii": "windows-1252"}
 _MEANT |= {"us-ascii": "windows-1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "utf8": "utf-8"}
@@ -33,7 +40,9 @@ def decode(body: bytes, content_type: str) -> tuple[str, Charset]:
     for mark, marked in _BOMS:
         if body.startswith(mark):
             return _read(body[len(mark) :], marked, "bom")
-    named = _named(body, content_type)
+    named, head = _named(body, content_type), body[:_LOOKED_AT]
+    if b"\0" in head and (named is None or not named[0].startswith(_WIDE)) and (wide := _utf16(head)):
+        return _read(body, wide, "bytes")  # no other charset has NUL: whoever names one is wrong
     return _detected(body) if named is None else _read(body, *named)
 
 
@@ -63,11 +72,7 @@ def _named(body: bytes, content_type: str) -> tuple[str, str] | None:
 
 def is_binary(body: bytes, content_type: str) -> bool:
     """Whether a body is no text: NUL or many control characters, unless it is said to be UTF-16 or UTF-32."""
-    if (
-        body.startswith((b"\xff\xfe", b"\xfe\xff"))
-        or "utf-16" in content_type.lower()
-        or "utf-32" in content_type.lower()
-    ):
+    if body.startswith(tuple(mark for mark, _ in _BOMS)) or any(name in content_type.lower() for name in _WIDE):
         return False
     head = body[:_LOOKED_AT]
     if b"\0" in head:
@@ -76,8 +81,6 @@ def is_binary(body: bytes, content_type: str) -> bool:
 
 
 def _detected(body: bytes) -> tuple[str, Charset]:
-    if b"\0" in body[:_LOOKED_AT] and (name := _utf16(body[:_LOOKED_AT])):
-        return _read(body, name, "bytes")
     try:
         return body.decode(), Charset("utf-8", "bytes")
     except UnicodeDecodeError as error:

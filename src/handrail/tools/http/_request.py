@@ -11,6 +11,7 @@ from handrail import urls
 from handrail.errors import Code, Problem
 from handrail.output.known import secret_name
 from handrail.ports import HttpRequest, HttpResponse, Secrets
+from handrail.tools.http._charset import decode, is_binary
 from handrail.urls import HIDDEN
 from handrail.words import Evidence, Touch, TouchKind
 
@@ -70,13 +71,16 @@ def failed(response: HttpResponse, secrets: Secrets, why: str = "") -> Problem:
         status=response.status,
         tries=response.tries,
         retry_after=response.headers.get("retry-after"),
-        excerpt=excerpt(response.pieces[0], secrets),
+        excerpt=excerpt(response, secrets),
     )
 
 
-def excerpt(body: bytes, secrets: Secrets) -> str:
-    """The beginning of a body, as far as it is text; a secret that the cut would halve is hidden whole."""
-    text = body[:AROUND].decode("utf-8", "replace")
+def excerpt(response: HttpResponse, secrets: Secrets) -> str:
+    """The beginning of a body, where it is text; a secret that the cut would halve is hidden whole."""
+    body, kind = response.pieces[0][:AROUND], response.headers.get("content-type", "")
+    text = "" if is_binary(body, kind) else decode(body, kind)[0]
+    if "\0" in text:
+        return ""  # read in a wrong charset, so that no secret in it is known as one
     return secrets.excerpt("", text[:EXCERPT_CHARS], text[EXCERPT_CHARS:]).strip()
 
 
@@ -84,7 +88,11 @@ def first_bytes(body: bytes, secrets: Secrets) -> str:
     """The beginning of what is no text, in hexadecimal; nothing where a secret stands in it."""
     text = body[:AROUND].decode("latin-1")
     head = text[:32]
-    return head.encode("latin-1").hex(" ") if secrets.excerpt("", head, text[32:]) == head else ""
+    # In UTF-16, too: a NUL stands beside each character.
+    for start, rest in ((head, text[32:]), (head.replace("\0", ""), text[32:].replace("\0", ""))):
+        if secrets.excerpt("", start, rest) != start:
+            return ""
+    return head.encode("latin-1").hex(" ")
 
 
 def shown(url: str) -> str:

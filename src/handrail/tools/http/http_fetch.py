@@ -29,6 +29,7 @@ from handrail.words import Answer, Ref, Truncation
 Format = Annotated[Literal["text", "markdown"], "markdown: HTML as Markdown; text: the body as it is"]
 _Given = TypeVar("_Given")
 _QUICK = 256 * 1024
+_START = 4096  # of a text: what a NUL in it tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ class Reading:
     def whole(self, spill: Spill | None) -> Read:
         """Read a body in any charset, and keep the whole of a long text with its secrets hidden."""
         came = _with(self.came, body=b"".join(self.came.pieces), parts=())
-        text, response, warnings = _readable(came, self.form, self.asked)
+        text, response, warnings = _readable(came, self.form, self.asked, self.secrets)
         long = spill is not None and len(text) > 0 and end_of_page(text, 0, self.limits) < len(text)
         return Read(text, response, warnings, self.kept(text, spill) if spill is not None and long else None)
 
@@ -158,10 +159,14 @@ class Reading:
         return spill.put(self.secrets.text(text[:]), "http")
 
 
-def _readable(response: HttpResponse, form: str, asked: str) -> tuple[Whole, HttpResponse, tuple[str, ...]]:
+def _readable(
+    response: HttpResponse, form: str, asked: str, secrets: Secrets
+) -> tuple[Whole, HttpResponse, tuple[str, ...]]:
     """The text that is shown, the response with that text for its body, and what could not be read."""
     kind = response.headers.get("content-type", "")
     text, charset = decode(response.body, kind)
+    if "\0" in text[:_START]:  # read in a wrong charset, so that no secret in it is known as one
+        raise _not_text(response, kind, asked, secrets)
     if form == "markdown" and is_html(kind, text[:1024]):
         text = _as_markdown(text, response, asked)
     body = text.encode("utf-8", "replace")
