@@ -17,6 +17,8 @@ from handrail.policy.shell import read_line
 from handrail.words import Decision, Risk, Root, Touch, TouchKind
 
 ALLOW, ASK = Decision.ALLOW, Decision.ASK
+NAMES = """make gmake /usr/bin/make nice npm pnpm yarn bun cmake rake just cargo go ninja uv poetry mvn ./gradlew gradle
+    ant task composer"""
 WORLD = World(
     ToolFacts("run_command", "exec", Risk.MEDIUM),
     (Root("workspace", "/ws", writable=True),),
@@ -52,6 +54,23 @@ RUNNING = [
     "make 'USED=x\ntouch ran' all",
     "MAKEFILES=ELSEWHERE/other.mk make",
 ]
+# Each runs what stands in another folder.
+ELSEWHERE = [
+    "npm --prefix ELSEWHERE test",
+    "npm --prefix=../elsewhere test",
+    "npm test --prefi ../elsewhere",
+    "npm -prefix ELSEWHERE test",
+    "npm ---prefix ELSEWHERE test",
+    "npm -C ../elsewhere run test",
+    "npm -C=../elsewhere test",
+    "npm -sC ELSEWHERE test",
+    "cmake -S ELSEWHERE -B out",
+    "cmake -S../elsewhere -B out",
+    "cmake -B out -S sub/../../elsewhere",
+    "cmake --build ELSEWHERE",
+    "cmake --build sub -- -f ELSEWHERE/Makefile",
+    "cmake --build sub -- --eval='$(shell touch ../ran)'",
+]
 MORE = [
     "make -E 'x:;touch ran' x",
     "make -kE 'x:;touch ran' x",
@@ -82,6 +101,51 @@ MORE = [
     "cmake -E rm -rf x",
     "rake -e 'system(1)'",
     "just --shell ./mine build",
+    "npm -script-shell=./mine test",
+    "cmake -B/tmp/build",
+    "cmake -S ~/x -B build",
+    "pnpm -C .. test",
+    "pnpm --dir=/tmp/x test",
+    "pnpm test -C /tmp/x",
+    "yarn --cwd .. build",
+    "yarn build --cwd=../x",
+    "yarn ../x build",
+    "bun --cwd ../x test",
+    "just -d .. build",
+    "just -d../x -f justfile build",
+    "just -nf ../justfile build",
+    "just --justfile=/tmp/justfile build",
+    "just --working-directory ../x --justfile justfile build",
+    "just -f - build",
+    "just ../build",
+    "just -g build",
+    "just --choose --chooser ./mine",
+    "cargo build --manifest-path ../x/Cargo.toml",
+    "cargo run --manifest-path=/tmp/x/Cargo.toml",
+    "cargo -C .. build",
+    "cargo -qC../x build",
+    "go -C .. build",
+    "go build -C=../x .",
+    "go build --C /tmp/x .",
+    "go build -modfile=../go.mod .",
+    "go build -overlay ../all.json .",
+    "go build --toolexec=./mine .",
+    "go vet -vettool=./mine .",
+    "go build -ldflags=-extld=./mine .",
+    "rake -f ../Rakefile test",
+    "rake -sf/tmp/Rakefile",
+    "rake --rakefile=../Rakefile test",
+    "rake -I ../lib test",
+    "rake -f",
+    "ninja -C ../build",
+    "uv sync --directory ..",
+    "poetry -C ../x run y",
+    "mvn -f ../pom.xml test",
+    "./gradlew -p .. test",
+    "gradle --init-script=/tmp/init.gradle test",
+    "ant -buildfile ../build.xml",
+    "task -d .. build",
+    "composer --working-dir=.. install",
 ]
 CALM = [
     "make",
@@ -103,21 +167,48 @@ CALM = [
     "cmake -S . -B build -DX=1",
     "rake test",
     "just build",
+    "npm --prefix sub test",
+    "npm -C sub/deep run build",
+    "npm --prefix=./sub ci",
+    "npm run build -- --prefix .. -C ..",
+    "npm -s test",
+    "npm install ../beside",
+    "pnpm -C packages/a test",
+    "pnpm --dir ./a -r build",
+    "yarn --cwd packages/a build",
+    "yarn add ../beside",
+    "yarn sub/x build",
+    "just -d sub -f sub/justfile build",
+    "just --justfile=tools/justfile --working-directory . build",
+    "just target=../out build ../x",
+    "cargo build --manifest-path sub/Cargo.toml --release",
+    "cargo test --target-dir ../target -- -C ..",
+    "cargo -C sub build",
+    "go -C sub build -o ../bin/x .",
+    "go build -o=/tmp/x -mod=mod ./...",
+    "go build -ldflags='-s -w' .",
+    "rake -f sub/Rakefile -sT",
+    "rake --rakefile build.rb -I lib test",
+    "cmake --build build --target install -j 4",
+    "cmake --build build -- -j4 all",
+    "cmake -S sub -B sub/build -DCMAKE_INSTALL_PREFIX=/usr -DDEPS=../deps",
+    "cmake --install build --prefix /usr/local",
+    "mvn -fae -f sub/pom.xml test",
+    "./gradlew -p sub -Pfoo=../x test",
+    "uv sync --directory sub",
+    "ninja -C build -v",
 ]
 
 
 def judged(line: str) -> Decision:
     """What is decided where a rule allows each program with any words."""
-    rules = tuple(
-        Rule(ALLOW, f"rules.{name}", "proc.exec", f"{name} *")
-        for name in ("make", "gmake", "/usr/bin/make", "nice", "npm", "pnpm", "yarn", "cmake", "rake", "just")
-    )
+    rules = tuple(Rule(ALLOW, f"rules.{name}", "proc.exec", f"{name} *") for name in NAMES.split())
     parts = read_line(line).parts
     touches = tuple(Touch(TouchKind.PROC_EXEC, part.text, words=part.words, doubt=part.doubt) for part in parts)
     return decide(touches, replace(WORLD, rules=rules)).decision
 
 
-@pytest.mark.parametrize("line", [*RUNNING, *MORE])
+@pytest.mark.parametrize("line", [*RUNNING, *ELSEWHERE, *MORE])
 def test_an_allowed_program_that_is_told_to_run_something_else_asks(line: str) -> None:
     """The words that follow are free, and what they make a program run is not."""
     assert judged(line.replace("ELSEWHERE", "/elsewhere")) is ASK
@@ -147,6 +238,30 @@ def test_what_asks_would_have_run(tmp_path: Path, line: str) -> None:
         cwd=work, capture_output=True, text=True, timeout=20, check=False,
         # Without a SHELL of the caller make has none yet when it reads its own command line.
         env={"PATH": os.environ["PATH"], "SHELL": "/bin/sh"},
+    )  # fmt: skip
+    assert (work / "ran").exists(), shown
+
+
+@pytest.mark.parametrize("line", ELSEWHERE)
+def test_what_asks_would_have_run_what_stands_elsewhere(tmp_path: Path, line: str) -> None:
+    """With npm and cmake themselves: each line takes its code from the other folder, or from its own words."""
+    program = line.split()[0]
+    if shutil.which(program) is None and not os.environ.get("CI"):
+        pytest.skip(f"{program} is not installed")
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    (work / "sub").mkdir(parents=True)
+    elsewhere.mkdir()
+    ran = f"touch {work}/ran"
+    cache = "CMAKE_PROJECT_NAME:STATIC=x\nCMAKE_GENERATOR:INTERNAL=Unix Makefiles\nCMAKE_MAKE_PROGRAM:FILEPATH=make\n"
+    for folder, does in ((work, "true"), (work / "sub", "true"), (elsewhere, ran)):
+        (folder / "package.json").write_text(f'{{"scripts": {{"test": "{does}"}}}}')
+        (folder / "CMakeLists.txt").write_text(f"project(x NONE)\nexecute_process(COMMAND {does})\n")
+        (folder / "Makefile").write_text(f"all:\n\t@{does}\n")
+        (folder / "CMakeCache.txt").write_text(cache if folder != work else "")
+    shown = subprocess.run(
+        ["bash", "-c", line.replace("ELSEWHERE", str(elsewhere))],
+        cwd=work, capture_output=True, text=True, timeout=60, check=False,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "npm_config_update_notifier": "false"},
     )  # fmt: skip
     assert (work / "ran").exists(), shown
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from handrail.policy.shell import git, make
+from handrail.policy.shell.elsewhere import leads_out, two_dashes
 from handrail.policy.shell.git import shortened
 from handrail.policy.shell.programs import sed_scripts_plain
 
@@ -42,12 +43,12 @@ _HIDDEN = {
         ("psql mysql", r".*(?:\\!|COPY|system)"),
         ("split", r"--filter"),
         ("ctags", r"--options|--_"),
-        ("go", r"-toolexec|-exec|generate"),
+        ("go", r"--?(?:toolexec|exec|vettool)|generate|.*-extld"),
         ("cargo", r"--config"),
         ("cmake", r"-P|-E|-C"),
         ("pnpm", r"--config\."),
-        ("rake", r"-[a-zA-Z]*[eEpfrR]|--(?:execute|rakefile|require|rakelib)"),
-        ("just", r"-[a-zA-Z]*[cf]|--(?:command|shell|justfile|set)"),
+        ("rake", r"-[a-eg-zA-Z]*[eEprR]|--(?:execute|require|rakelib)"),
+        ("just", r"-[a-ceg-zA-Z]*[cg]|--(?:command|shell|set|chooser|global)"),
         ("mutt mail mailx", r".*"),
         ("dpkg apt apt-get", r"-o|--option|--pre-invoke"),
         ("ip", r"netns"),
@@ -70,6 +71,7 @@ _LONG = {
     "pnpm": ("--script-shell", "--node-options"),
     "yarn": ("--script-shell", "--node-options", "--use-yarnrc"),
 }  # fmt: skip
+_ANY_DASHES = frozenset({"npm", "pnpm"})  # -name and ---name are --name
 _FIRST_TOO = frozenset({"alias", "enable", "hash", "shopt", "bind", "complete", "let", "declare", "typeset", "fc"})
 
 
@@ -86,8 +88,10 @@ def hidden_program(texts: Sequence[str]) -> str:
         return _options(texts)
     if name in ("sed", "gsed"):
         return "" if sed_scripts_plain(texts) else "a script of sed may run or write what is not plainly named"
+    if why := leads_out(name, texts) or _handed_on(name, texts):
+        return why
     for text in texts[1:]:
-        if shortened(text, _LONG.get(name, ())):
+        if shortened(two_dashes(text) if name in _ANY_DASHES else text, _LONG.get(name, ())):
             return f"{name} {text} may run what is not plainly named"
     hidden = _HIDDEN.get(name)
     if hidden is None:
@@ -96,6 +100,13 @@ def hidden_program(texts: Sequence[str]) -> str:
         return f"{name} changes what the shell does"
     found = next((text for text in texts[1:] if hidden.match(text)), None)
     return f"{name} {found} may run what is not plainly named" if found is not None else ""
+
+
+def _handed_on(name: str, texts: Sequence[str]) -> str:
+    """What cmake hands on to make."""
+    if name != "cmake" or "--" not in texts:
+        return ""
+    return make.runs_programs(texts[list(texts).index("--") :])
 
 
 def _options(texts: Sequence[str]) -> str:

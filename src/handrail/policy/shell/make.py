@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from handrail.policy.shell.elsewhere import is_elsewhere
 from handrail.policy.shell.git import shortened
 from handrail.policy.shell.variables import changes_shell
 
@@ -24,7 +25,7 @@ def runs_programs(texts: Sequence[str]) -> str:
     for text, following in pairwise([*texts[1:], ""]):
         if shortened(text, ("--eval",)) or (_letter(text) or "")[:1] == "E":
             return f"make {text} takes code"
-        if (place := _place(text, following)) is not None and _is_elsewhere(place):
+        if (place := _place(text, following)) is not None and is_elsewhere(place):
             return f"make {text} takes a makefile from elsewhere"
         if _MEANT.search(text):
             return f"make or its shell may read {text} as code"
@@ -48,10 +49,6 @@ def _place(text: str, following: str) -> str | None:
     if given is None or given[0] not in "CfI":
         return None
     return given[1:] or following
-
-
-def _is_elsewhere(path: str) -> bool:
-    return path in ("", "-") or path.startswith(("/", "~")) or ".." in path.split("/")
 
 
 def _is_code(name: str, sign: str, value: str) -> bool:
