@@ -72,15 +72,18 @@ def _steps(calls: Sequence[Ended], call_id: str | None) -> Plan:
             if not change.get("kept", True):
                 lost.append(change["path"])
             given = {name: change[name] for name in _FIELDS if change.get(name) is not None}
-            if call_id is not None and (later := _later(str(change["path"]), item, calls)):
-                given["later"] = later
+            if call_id is not None:
+                given |= _later(str(change["path"]), item, calls)
             steps.append({"path": change["path"], "op": change["op"], "call": item.call, **given})
     return Plan(tuple(steps), tuple(lost))
 
 
-def _later(path: str, item: Ended, calls: Sequence[Ended]) -> list[str]:
-    """The calls after one that changed what it had left at a path, or moved it, also with its folder; last first."""
-    found: dict[str, None] = {}
+def _later(start: str, item: Ended, calls: Sequence[Ended]) -> dict[str, Any]:
+    """The calls after one that changed what it had left at a path, or moved it, also with its folder; last first.
+
+    Where it was moved away or deleted, what stands at the path now is not what the call had left there.
+    """
+    found, path, deleted = dict[str, None](), start, False
     for other in calls[calls.index(item) + 1 :]:
         for change in other.changes if other.left else ():
             source = change.get("source")
@@ -88,8 +91,9 @@ def _later(path: str, item: Ended, calls: Sequence[Ended]) -> list[str]:
                 path = str(change["path"]) + path[len(source) :]
                 found[other.call] = None
             elif change["path"] == path:
+                deleted = deleted or change["op"] in ("delete", "rmdir")
                 found[other.call] = None
-    return list(reversed(found))
+    return {"later": list(reversed(found)), "gone": deleted or path != start} if found else {}
 
 
 async def undo(runtime: Runtime, call_id: str | None, run: str | None) -> Outcome:

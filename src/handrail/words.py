@@ -321,7 +321,7 @@ class Change:
     after: str | None = None  # sha256 of what is there now
     mode: int | None = None  # permission bits before
     source: str | None = None  # where a moved thing came from
-    link: str | None = None  # target of a deleted link
+    link: str | None = None  # target of a deleted or moved link
     kept: bool = True  # the pre-image is on record
 
 

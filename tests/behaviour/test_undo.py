@@ -1,4 +1,7 @@
-"""Undo puts back what calls changed, last first, and never over a later change."""
+"""Undo puts back what calls changed, last first, and never over a later change.
+
+Longer than 400 lines because all of it shares the runs that are taken back and the way to break an undo off.
+"""
 
 from __future__ import annotations
 
@@ -170,6 +173,115 @@ async def test_an_undo_that_broke_off_between_moved_folders_goes_on(
                 undone = await runtime.undo()
                 assert undone.ok, undone.content
     assert contents(work) == before
+
+
+# Runs in which a file and a folder have the same path, one after the other.
+TURNED: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
+    "a file, then a folder": (
+        ("delete_path", {"path": "f", "confirm": True}),
+        ("make_dir", {"path": "f"}),
+    ),
+    "a file, then a folder with a file in it": (
+        ("delete_path", {"path": "f", "confirm": True}),
+        ("write_file", {"path": "f/g/h.txt", "content": "x"}),
+        ("write_file", {"path": "last.txt", "content": "x"}),
+    ),
+    "a file that is moved away, then a folder": (
+        ("move_path", {"source": "f", "target": "g"}),
+        ("make_dir", {"path": "f"}),
+        ("move_path", {"source": "g", "target": "f/g"}),
+    ),
+    "a folder, then a file": (
+        ("delete_path", {"path": "old", "recursive": True, "confirm": True}),
+        ("write_file", {"path": "old", "content": "x"}),
+        ("edit_file", {"path": "old", "edits": [{"old": "x", "new": "y"}]}),
+    ),
+    "an empty folder, then a file, then a folder": (
+        ("make_dir", {"path": "d"}),
+        ("delete_path", {"path": "d", "recursive": True, "confirm": True}),
+        ("write_file", {"path": "d", "content": "x"}),
+        ("delete_path", {"path": "d", "confirm": True}),
+        ("make_dir", {"path": "d/e"}),
+    ),
+    "a folder that is moved away, then a file": (
+        ("edit_file", {"path": "old/k.txt", "edits": [{"old": "k", "new": "K"}]}),
+        ("move_path", {"source": "old", "target": "new"}),
+        ("write_file", {"path": "old", "content": "x"}),
+        ("edit_file", {"path": "new/k.txt", "edits": [{"old": "K", "new": "KK"}]}),
+    ),
+    "a file, then a folder that is moved there": (
+        ("delete_path", {"path": "f", "confirm": True}),
+        ("move_path", {"source": "old", "target": "f"}),
+        ("edit_file", {"path": "f/k.txt", "edits": [{"old": "k", "new": "K"}]}),
+    ),
+    "a link, then a folder": (
+        ("delete_path", {"path": "link", "confirm": True}),
+        ("make_dir", {"path": "link"}),
+        ("write_file", {"path": "link/g.txt", "content": "x"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("after", range(9))
+@pytest.mark.parametrize("calls", TURNED.values(), ids=TURNED)
+async def test_an_undo_that_broke_off_goes_on_where_a_file_and_a_folder_had_the_same_path(
+    opens: Any, work: Path, monkeypatch: pytest.MonkeyPatch, calls: Any, after: int
+) -> None:
+    """After any number of steps; where it had come to its end before it broke, it is whole at once."""
+    (work / "f").write_text("f")
+    before = _to_be_moved(work)
+    async with opened(opens) as runtime:
+        for name, args in (("make_dir", {"path": "first"}), *calls):  # so that the last step back comes after theirs
+            assert (await runtime.call(name, args)).ok
+        with monkeypatch.context() as context:
+            breaking(context, after)
+            first = await runtime.undo()
+        if not first.ok:
+            assert first.error.code == "IO_ERROR", first.content
+            undone = await runtime.undo()
+            assert undone.ok, undone.content
+    assert contents(work) == before
+
+
+async def test_what_took_the_place_of_a_folder_that_a_call_made_stays_and_nothing_is_taken_back(
+    opens: Any, work: Path
+) -> None:
+    """A file and a link are somebody's own, also where nothing but the folder is on record."""
+    for mine in (lambda: (work / "d").write_text("mine"), lambda: (work / "d").symlink_to("other")):
+        async with opened(opens) as runtime:
+            assert (await runtime.call("write_file", {"path": "g.txt", "content": "x"})).ok
+            assert (await runtime.call("make_dir", {"path": "d"})).ok
+            (work / "d").rmdir()
+            mine()
+            after = contents(work)
+            refused = await runtime.undo()
+        assert (refused.error.code, refused.error.details["path"]) == ("STALE_FILE", "d"), refused.content
+        assert contents(work) == after
+        (work / "d").unlink()
+        (work / "g.txt").unlink()
+
+
+async def test_an_undo_that_broke_off_never_goes_on_behind_a_link_of_somebody_else(
+    opens: Any, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That nothing stands there but behind the link does not mean that it was taken back."""
+    (work / "a").mkdir()
+    async with opened(opens) as runtime:
+        for name in ("a/x", "y"):
+            assert (await runtime.call("write_file", {"path": name, "content": name})).ok
+        with monkeypatch.context() as patched:
+            breaking(patched, 1)
+            assert (await runtime.undo()).error.code == "IO_ERROR"
+        (work / "a").rename(work / "aa")
+        (work / "a").symlink_to("aa")
+        after = contents(work)
+        refused = await runtime.undo()
+        assert (refused.error.code, contents(work)) == ("STALE_FILE", after)
+        assert "A link on the way to a/x leads to aa/x by now" in refused.error.message
+        (work / "a").unlink()
+        (work / "aa").rename(work / "a")
+        assert (await runtime.undo()).ok
+    assert contents(work) == {"a": "folder"}
 
 
 async def test_a_file_changed_in_a_moved_folder_by_somebody_else_is_never_overwritten(opens: Any, work: Path) -> None:

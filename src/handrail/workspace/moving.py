@@ -173,7 +173,8 @@ def _standing(end: End, load: Load, *, overwrite: bool, ours: bool, opened: list
 
 def _moved(start: End, end: End, load: Load) -> Change:
     mode = stat.S_IMODE(load.status.st_mode)
-    return Change(end.place.shown, "move", after=load.sha256, mode=mode, source=start.place.shown)
+    link = os.readlink("", dir_fd=load.handle) if load.kind is PlaceKind.LINK else None
+    return Change(end.place.shown, "move", after=load.sha256, mode=mode, source=start.place.shown, link=link)
 
 
 def _is_load(folder: int, name: str, load: Load) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -28,6 +28,7 @@ class Restore:
     source: str | None = None
     link: str | None = None
     later: list[str] = field(default_factory=list)  # calls that changed or moved it since, last first
+    gone: bool = False  # by these: what stands there now is somebody else's
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,13 @@ async def undo_changes(
 ) -> Answer[Undone]:
     """Put back what calls of a run changed, last first; refuses where something has changed since."""
     shifts = _shifts(steps)
-    _need_straight(places, (touch.target for touch in _touched(steps)))
+    _need_there(steps)
+    if not broke_off:
+        _need_straight(places, steps)
     done = await _done(files, places, steps, shifts, most=len(steps) if broke_off else 0)
     left, stay = steps[done:], list[Restore]()
+    _need_straight(places, left)
+    _need_straight(places, steps[:done], links=_put_there(steps[:done]))
     for number, step in enumerate(left, done):
         place = places[step.path]
         if step.op == "move" and step.source is not None:
@@ -131,10 +136,22 @@ async def _as_it_lies(files: Workspace, places: Places, step: Restore, then: str
     return replace(place, kind=(await files.stat(place)).kind)  # an earlier step has put it there
 
 
-def _need_straight(places: Places, paths: Iterable[str]) -> None:
-    """STALE_FILE where a link stands on the way by now: what it leads to is not what was changed."""
-    for path in paths:
-        if places[path].shown != path:
+def _need_there(steps: Sequence[Restore]) -> None:
+    """STALE_FILE where later calls moved something away or deleted it, whatever stands in its place."""
+    for step in steps:
+        if step.gone:
+            text = f"{step.path} has changed since call {step.call}; nothing was taken back."
+            raise Problem(Code.STALE_FILE, text + _first(step), path=step.path, call=step.call, later=step.later)
+
+
+def _first(step: Restore) -> str:
+    return f" Calls of the same run changed or moved it later; take these back first: {', '.join(step.later)}."
+
+
+def _need_straight(places: Places, steps: Sequence[Restore], links: Sequence[str] = ()) -> None:
+    """STALE_FILE where another link than these stands on the way: what it leads to is not what was changed."""
+    for path in (touch.target for touch in _touched(steps)):
+        if places[path].shown != path and not any(path.startswith(f"{link}/") for link in links):
             text = (
                 f"A link on the way to {path} leads to {places[path].shown} by now; nothing was taken back. Take back "
                 "the call that put it there first, by itself, or move the link away."
@@ -142,11 +159,18 @@ def _need_straight(places: Places, paths: Iterable[str]) -> None:
             raise Problem(Code.STALE_FILE, text, path=path)
 
 
+def _put_there(steps: Sequence[Restore]) -> list[str]:
+    """Where steps back may have put a link."""
+    moved = [step.source for step in steps if step.op == "move" and step.source is not None]
+    return moved + [step.path for step in steps if step.op == "delete" and step.link is not None]
+
+
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-_ANY, _PRESENT = "any", "present"  # states beside a hash, a kind, and None for nothing
+_FOLDER = "folder or nothing"  # a state beside a hash, a kind, and None for nothing
+_KINDS = (_FOLDER, *(kind.value for kind in PlaceKind))
 
 
 def _ends(step: Restore, number: int, shifts: Sequence[Shift]) -> list[tuple[Spot, str | None, str | None]]:
@@ -156,9 +180,9 @@ def _ends(step: Restore, number: int, shifts: Sequence[Shift]) -> list[tuple[Spo
 
 def _changed(step: Restore) -> list[tuple[str, str | None, str | None]]:
     if step.op in ("mkdir", "rmdir"):
-        return [(step.path, _ANY, _ANY)]
+        return [(step.path, _FOLDER, _FOLDER)]
     if step.op == "move" and step.source is not None:
-        moved = step.after or _PRESENT
+        moved = step.after or (PlaceKind.DIRECTORY if step.link is None else PlaceKind.LINK).value
         return [(step.path, moved, None), (step.source, None, moved)]
     link = PlaceKind.LINK.value if step.link is not None else None
     return [(step.path, None if step.op == "delete" else step.after, link or step.before)]
@@ -192,13 +216,11 @@ def _stale(blamed: Spot, look: _Look, steps: Sequence[Restore]) -> Problem:
     step = next(step for step, spot in ends if spot == blamed)
     path, wanted = look.path(blamed) or blamed[1], look.chains[blamed][0]
     text = f"{path} has changed since call {step.call}; nothing was taken back."
-    if step.later:
-        text += f" Calls of the same run changed or moved it later; take these back first: {', '.join(step.later)}."
     return Problem(
         Code.STALE_FILE,
-        text,
+        text + (_first(step) if step.later else ""),
         path=path,
-        expected_sha256=None if wanted in (_ANY, _PRESENT) else wanted,
+        expected_sha256=None if wanted in _KINDS else wanted,
         actual_sha256=look.actual.get(path),
         call=step.call,
         later=step.later or None,
@@ -216,11 +238,11 @@ class _Look:
 
     async def at_all(self, files: Workspace, places: Places, *, whole: bool) -> None:
         """Look at every spot where it lies now; with `whole`, also where it would lie after any number of steps."""
-        for spot, chain in self.chains.items():
+        for spot in self.chains:
             paths = paths_of(spot, self.shifts) if whole else [path for path in [self.path(spot)] if path is not None]
             for path in paths:
-                if set(chain) != {_ANY} and path not in self.actual:
-                    self.actual[path] = await _hash(files, places[path])
+                if path not in self.actual:
+                    self.actual[path] = await _hash(files, places[path], path)
 
     def path(self, spot: Spot) -> str | None:
         """Where a spot lies by now."""
@@ -266,12 +288,16 @@ def _chains(steps: Sequence[Restore], shifts: Sequence[Shift]) -> dict[Spot, lis
 
 
 def _stands(actual: str | None, wanted: str | None) -> bool:
-    return wanted == _ANY or actual == wanted or (wanted == _PRESENT and actual is not None)
+    if wanted == _FOLDER:
+        return actual in (None, PlaceKind.DIRECTORY.value)
+    return actual == wanted
 
 
-async def _hash(files: Workspace, place: Place) -> str | None:
+async def _hash(files: Workspace, place: Place, path: str) -> str | None:
+    if place.kind is PlaceKind.MISSING or place.shown != path:
+        return None  # behind a link is nothing that was changed
     if place.kind is not PlaceKind.FILE:
-        return None if place.kind is PlaceKind.MISSING else place.kind.value
+        return place.kind.value
     digest = hashlib.sha256()
     async with files.open(place) as stream:
         while chunk := await stream.read(1 << 20):
