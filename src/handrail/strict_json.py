@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 import orjson
@@ -38,7 +39,7 @@ def _check(value: Any, *, integers: bool) -> None:
     for _ in range(MAX_DEPTH + 1):
         below = []
         for item in level:
-            if isinstance(item, (dict, list, tuple)):
+            if isinstance(item, (dict, list, tuple, set, frozenset)):
                 below += _children(item)
             elif isinstance(item, str):
                 _check_text(item)
@@ -57,11 +58,18 @@ def _check(value: Any, *, integers: bool) -> None:
 def handed_on(value: Any) -> Any:
     """Give a value back if it can be written down as part of an outcome; ValueError otherwise."""
     try:
-        orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=repr)
+        orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=_as_json)
     except TypeError as error:
         check(value)
         raise ValueError(str(error)) from None
     return value
+
+
+def _as_json(value: Any) -> Any:
+    """What a value that is no JSON becomes in an outcome; what gives its items only once keeps them."""
+    from pydantic_core import to_jsonable_python
+
+    return None if isinstance(value, Iterator) else to_jsonable_python(value, fallback=repr)
 
 
 def is_text(value: Any) -> bool:
@@ -105,5 +113,5 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _children(item: dict[str, Any] | list[Any] | tuple[Any, ...]) -> list[Any]:
+def _children(item: dict[str, Any] | Iterable[Any]) -> list[Any]:
     return [*item.keys(), *item.values()] if isinstance(item, dict) else list(item)

@@ -1,6 +1,7 @@
 """Laws of arguments: strict, a few small repairs and nothing else, defaults ours, and faults that are named."""
 
 # No postponed annotations here: tools made inside a test could not be read otherwise.
+from collections import deque
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -317,11 +318,15 @@ def test_a_result_with_a_number_that_no_outcome_can_hold_is_refused(number: int)
         (counted, Counted(number=number)),
         (counted, Counted(anything=[{"a": number}])),
         (loose, {"a": {"b": number}}),
+        (loose, {"a": [{number}]}),
+        (loose, {"a": (1, frozenset([frozenset([number])]))}),
+        (loose, {"a": deque([number])}),
+        (loose, {"a": Counted(anything={number})}),
     ):
         with pytest.raises(Problem) as caught:
             made.shape.result(value)
         told.append((caught.value.code, [item["field"] for item in caught.value.details["errors"]]))
-    fields = ["number"], ["anything"], ["a"]
+    fields = ["number"], ["anything"], *[["a"]] * 5
     assert told == [(Code.INVALID_RESULT, field) for field in fields]
 
 
@@ -331,3 +336,4 @@ def test_a_result_with_numbers_of_64_bits_is_taken_whole() -> None:
         data = {"number": number, "anything": {"a": [number, "x", None]}}
         assert counted.shape.result(Counted(number, {"a": [number, "x", None]})) == data
         assert loose.shape.result({"a": number}) == {"a": number}
+        assert loose.shape.result({"a": {number}, "b": iter([number])}) == {"a": [number], "b": [number]}

@@ -64,6 +64,29 @@ async def test_nobody_is_asked_for_a_move_that_can_only_fail(desk: Desk) -> None
     assert await desk.preview(move_path, source="a", target="b", overwrite=True) == ""
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize(
+    ("source", "target", "said"),
+    [
+        ("a", "a", "`source` and `target` are both a, so there is nothing to move; name another target."),
+        ("a", "d/../a", "`source` and `target` are both a, so there is nothing to move; name another target."),
+        ("./a", "link", "`source` and `target` are both a, so there is nothing to move; name another target."),
+        ("d", "./d/", "`source` and `target` are both d, so there is nothing to move; name another target."),
+        ("d", "d/e/f", "d/e/f lies inside d, which cannot be moved into itself; name another target."),
+        ("link", "./link", "link is a link to a, which it would replace; name another target."),
+    ],
+)
+async def test_nobody_is_asked_for_a_move_of_something_onto_itself(
+    desk: Desk, source: str, target: str, said: str, overwrite: bool
+) -> None:
+    """However it is spelled: nothing would come of it, or what is moved would be lost."""
+    with pytest.raises(Problem) as caught:
+        await desk.preview(move_path, source=source, target=target, overwrite=overwrite)
+    assert (caught.value.code, caught.value.message) == (Code.INVALID_ARGS, said)
+    assert (await desk.problem(move_path, source=source, target=target, overwrite=overwrite)).message == said
+    assert (desk.bytes("a"), desk.bytes("d/c"), os.readlink(desk.folder / "link")) == (b"a\n", b"c\n", "a")
+
+
 async def test_moving_onto_a_folder_names_the_path_inside(desk: Desk) -> None:
     """`d` is no target for a file; `d/a` is."""
     problem = await desk.problem(move_path, source="a", target="d", overwrite=True)
