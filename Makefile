@@ -7,6 +7,9 @@ STAMP := $(VENV)/.ready
 # One more than there are processors: some tests wait for something else.
 JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)))
 
+# Many tests start processes: each would compile the same files again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test test-full check bench docs picture clean
 
 run: $(SHOWN)

@@ -7,7 +7,8 @@ from itertools import permutations
 
 import pytest
 
-from handrail.output.engines import compile_database, has_hyperscan
+from engines import DATABASE
+from handrail.output.engines import has_hyperscan
 from handrail.output.patterns import MARK
 from handrail.output.redact import Redactor
 
@@ -18,7 +19,7 @@ TOKENS = {
     "aws": "AKIA" + "QWERTYUIOPASDFGH",
     "google": "AIza" + "SyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6-",
 }
-REDACTORS = [Redactor(engine="plain"), Redactor(database=compile_database())]
+REDACTORS = [Redactor(engine="plain"), Redactor(database=DATABASE)]
 BOTH = pytest.mark.parametrize(
     "redactor",
     [REDACTORS[0], pytest.param(REDACTORS[1], marks=pytest.mark.skipif(not has_hyperscan(), reason="no hyperscan"))],

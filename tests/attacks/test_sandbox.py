@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import shutil
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ import pytest
 from attacks._sandbox_control import UNSHOWN, UNSHOWN_SAYING
 from attacks._sandbox_probes import PROBES
 from attacks._sandbox_users import USERS, folder, missing, run, run_planted
+from attacks.conftest import Once
 from handrail.sandbox import landlock
 from handrail.sandbox.backends import OFFERED
 
@@ -57,7 +57,6 @@ CONTROL = Path(__file__).with_name("_sandbox_control.py")
 BACKENDS = ("A", "bwrap", "B")
 
 
-@cache
 def _ran(backend: str, user: str) -> tuple[int, str, str]:
     secret = f"secret-{secrets.token_hex(12)}"
     with folder(user) as place:
@@ -68,11 +67,11 @@ def _ran(backend: str, user: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def outcome(backend: str, user: str) -> tuple[dict[str, bool], dict[str, str]]:
+def outcome(once: Once, backend: str, user: str) -> tuple[dict[str, bool], dict[str, str]]:
     """Run every probe once in a backend as a user."""
     if backend == "bwrap" and shutil.which("bwrap") is None:
         missing("bubblewrap is not installed")
-    code, printed, errors = _ran(backend, user)
+    code, printed, errors = once(f"probes {backend} {user}", lambda: _ran(backend, user))
     assert code == 0, errors
     told = json.loads(printed)
     if "failed" in told:
@@ -80,13 +79,13 @@ def outcome(backend: str, user: str) -> tuple[dict[str, bool], dict[str, str]]:
     return told["found"], told["said"]
 
 
-# Side by side those that one run of all probes answers: tests in several processes then make each run once.
+# Side by side those that one run of all probes answers: tests in several processes then wait for few of them.
 @pytest.mark.parametrize("probe", PROBES)
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_attempt_gets_nowhere_unless_it_is_a_declared_gap(probe: str, backend: str, user: str) -> None:
+def test_an_attempt_gets_nowhere_unless_it_is_a_declared_gap(once: Once, probe: str, backend: str, user: str) -> None:
     """Tier A holds all of them; the others hold all but what they declare."""
-    found, said = outcome(backend, user)
+    found, said = outcome(once, backend, user)
     root = user == "this user" and os.geteuid() == 0
     if probe in UNTRIED.get(backend, ()):
         assert probe not in found
@@ -105,9 +104,9 @@ def test_what_a_backend_is_excused_from_it_tells_itself(
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_what_succeeds_in_tier_a_is_what_readers_are_told(user: str) -> None:
+def test_what_succeeds_in_tier_a_is_what_readers_are_told(once: Once, user: str) -> None:
     """All that gets somewhere stands in the list by design, and all that stands there gets somewhere."""
-    found, said = outcome("A", user)
+    found, said = outcome(once, "A", user)
     told = Path(__file__).parents[2].joinpath("SECURITY.md").read_text()
     table = told.split("## What programs may do in tier A, by design\n", 1)[1].split("\n## ", 1)[0]
     listed = [row.split("|")[1].strip() for row in table.splitlines() if row.startswith("| ")][1:]
@@ -116,9 +115,9 @@ def test_what_succeeds_in_tier_a_is_what_readers_are_told(user: str) -> None:
 
 @pytest.mark.parametrize("probe", PROBES)
 @pytest.mark.parametrize("user", USERS)
-def test_an_attempt_succeeds_where_nothing_confines(probe: str, user: str) -> None:
+def test_an_attempt_succeeds_where_nothing_confines(once: Once, probe: str, user: str) -> None:
     """Negative control: the same code, the same judges, no sandbox; the few that cannot come to the kernel's answer."""
-    found, said = outcome("none", user)
+    found, said = outcome(once, "none", user)
     if found[probe]:
         return
     if probe in UNSHOWN_SAYING:
@@ -130,9 +129,9 @@ def test_an_attempt_succeeds_where_nothing_confines(probe: str, user: str) -> No
     assert int(answered[1]) in UNSHOWN[probe][0], said[probe]
 
 
-def test_most_attempts_can_be_judged_and_are_shown_to_succeed() -> None:
+def test_most_attempts_can_be_judged_and_are_shown_to_succeed(once: Once) -> None:
     """What is excused from the control is a small part, and each of it is an attempt of the table."""
-    found, _ = outcome("none", "this user")
+    found, _ = outcome(once, "none", "this user")
     assert set(UNSHOWN) | set(UNSHOWN_SAYING) <= set(PROBES)
     assert found.keys() == PROBES.keys()
     assert sum(found.values()) >= 130

@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 import re2
 
+from engines import DATABASE
 from handrail.output.patterns import LEAD
-from handrail.output.redact import KINDS, MARK, Redactor, SecretKind, compile_database
+from handrail.output.redact import KINDS, MARK, Redactor, SecretKind
 from steps import steps_of
 
 SCALE = int(os.environ.get("HANDRAIL_TEST_SCALE", "1"))
-DATABASE = compile_database()
 PLAIN = Redactor(engine="plain")
 REDACTOR = Redactor(database=DATABASE)
 PRINTABLE = string.digits + string.ascii_letters + string.punctuation + " "

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,12 @@ def test_no_page_is_missing() -> None:
         assert "make docs" in (ROOT / "docs" / "reference" / name).read_text().splitlines()[0]
 
 
+@cache
+def python_page() -> str:
+    """The page as it would be written, made once."""
+    return "".join(PAGES["python.md"]())
+
+
 def names_of(module: str) -> set[str]:
     """What a module offers, without loading a framework: the names in its `__all__`."""
     path = SOURCE / module.replace(".", "/")
@@ -67,7 +74,7 @@ def test_the_python_page_tells_of_every_public_name() -> None:
     elsewhere = {"Evidence", "__version__"}  # with the other parts of an outcome; in the page's head
     assert told_of("handrail") | elsewhere == set(handrail.__all__)
     assert "Evidence" in told_of("handrail.words")
-    assert "handrail.__version__" in "".join(PAGES["python.md"]())
+    assert "handrail.__version__" in python_page()
     for door in ("testing", "pydantic_ai", "langchain", "openai_agents"):
         assert told_of(f"handrail.{door}") == names_of(door)
 
@@ -85,7 +92,7 @@ def test_something_is_said_of_every_public_name() -> None:
             node = find(f"{group.module}.{name}").node
             if not isinstance(node, ast.Assign):
                 assert ast.get_docstring(node), name  # type: ignore[arg-type]
-    assert re.findall(r"^- `[^`]*`: *$", "".join(PAGES["python.md"]()), re.MULTILINE) == []
+    assert re.findall(r"^- `[^`]*`: *$", python_page(), re.MULTILINE) == []
 
 
 def test_every_public_part_of_a_runtime_has_a_heading() -> None:
@@ -103,7 +110,7 @@ def test_a_name_that_is_nowhere_is_an_error() -> None:
 
 def test_fields_and_parameters_have_the_comment_beside_them() -> None:
     """As it stands in the source, without what is meant for a linter."""
-    text = "".join(PAGES["python.md"]())
+    text = python_page()
     assert "| `by` | `str` |  | lines \\| bytes \\| entries |\n" in text
     assert "| `args` | `Mapping[str, Json] \\| None` | `None` | checked strictly;" in text
     assert re.findall("noqa|type: ignore", text) == []

@@ -5,10 +5,13 @@ What a fork inherits is code only; every command has its own streams, environmen
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,13 +49,31 @@ class Zygote:
         self._process.communicate()
 
 
-def _serve() -> None:
-    import handrail.front.cli.call
-    import handrail.front.cli.mcp
-    import handrail.front.cli.root
-    import handrail.front.mcp.stdio
-    import handrail.runtime  # noqa: F401
+# What commands import on their way, by the beginnings of names; what starts threads once imported is left to them.
+_OURS = ("approvals", "dialects", "front.cli", "front.mcp.stdio", "policy", "runtime", "settings", "store", "tools")
+_OTHERS: tuple[str, ...] = (
+    "ahocorasick_rs",
+    "hyperscan",
+    "importlib.metadata",
+    "pydantic.dataclasses",
+    "pydantic.plugin._loader",
+)
+_OTHERS += ("re2", "rich.console", "rich.markup", "rich.panel", "rich.table", "rich.text", "rich.tree")
 
+
+def _import_everything() -> None:
+    """What is missing here, a command finds out by itself."""
+    import handrail
+
+    ours = (found.name for found in pkgutil.walk_packages(handrail.__path__, "handrail."))
+    wanted = [name for name in ours if f"{name.removeprefix('handrail.')}.".startswith(tuple(f"{it}." for it in _OURS))]
+    for name in (*wanted, *_OTHERS):
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
+def _serve() -> None:
+    _import_everything()
     for line in sys.stdin:
         argv, cwd, env, base = json.loads(line)
         child = os.fork()

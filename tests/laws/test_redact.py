@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from engines import DATABASE
 from handrail.output.engines import has_hyperscan
 from handrail.output.redact import (
     CONTEXT,
@@ -22,14 +23,12 @@ from handrail.output.redact import (
     MARK,
     Redactor,
     SecretKind,
-    compile_database,
     database_fingerprint,
     known_values,
     secret_name,
 )
 
 SCALE = int(os.environ.get("HANDRAIL_TEST_SCALE", "1"))
-DATABASE = compile_database()
 KNOWN = ("hunter2hunter2", 'correct horse, "staple"\'s', "Ünï-cödé-1234", "line one\nline two\nline three")
 LONG = "sk" + "".join(random.Random(5).choices("ABCDEFabcdef0123456789+/", k=150))
 PLAIN = Redactor((*KNOWN, LONG), engine="plain")
@@ -322,6 +321,8 @@ def test_known_values_come_from_secret_names() -> None:
         "PGPASSWORD": "pppppppp4",
         "AWS_CREDENTIALS": "cccccccc5",
         "DATABASE_URL": "postgres://me:p%40ssw0rd-long@db/app",
+        "CACHE_URL": "redis://:br[ck]t-long@cache:6379/0",
+        "QUEUE_URL": "amqp://me:one[bracket@[::1]:5672/",
         "SHORT_TOKEN": "abc",
         "USE_TOKEN": "true",
         "SSH_AUTH_SOCK": "/run/user/1000/keyring/ssh",
@@ -331,7 +332,7 @@ def test_known_values_come_from_secret_names() -> None:
     }
     assert known_values(environment, ["extra-value", "tiny"]) == {
         *("abcdefgh1", "sssssssss1", "kkkkkkkkk2", "dddddddd3", "pppppppp4", "cccccccc5"),
-        *("p%40ssw0rd-long", "p@ssw0rd-long", "extra-value"),
+        *("p%40ssw0rd-long", "p@ssw0rd-long", "br[ck]t-long", "one[bracket", "extra-value"),
     }
 
 

@@ -6,12 +6,12 @@ import os
 
 import pytest
 
-from handrail.output.redact import compile_database
+from engines import DATABASE
 from handrail.settings import paths
 from handrail.store import databases
 from handrail.store.private import make_folder
 
-DATABASE = compile_database()
+__all__ = ["DATABASE", "searching_with"]
 
 
 def searching_with(name: str) -> str:
