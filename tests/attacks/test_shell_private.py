@@ -47,7 +47,7 @@ async def test_a_file_of_a_workspace_below_tmp_is_not_the_sandboxes_own(
 
 async def test_what_only_the_sandbox_sees_is_written_unasked(below_tmp: Path) -> None:
     """Its own /tmp is gone with it, and nothing of the machine's is there."""
-    aside = Path(tempfile.gettempdir(), f"{below_tmp.name}-aside")
+    aside = Path("/tmp", f"{below_tmp.name}-aside")
     async with Runtime.open(below_tmp, config={"tools": {"enable": ["exec"]}}, mode="headless") as runtime:
         outcome = await runtime.call("run_command", {"command": f"echo 1 > /tmp/{aside.name} && cat /tmp/{aside.name}"})
     assert (outcome.status, outcome.data["stdout"]) == ("ok", "1\n")

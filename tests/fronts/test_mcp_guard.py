@@ -37,6 +37,14 @@ def checked(listening: str, host: str, origin: str) -> int:
         ("::", "[2001:db8::1]:8420", "http://[2001:db8::1]:8420", 200),
         ("127.0.0.1", "127.0.0.1:8420", "http://192.0.2.7", 403),
         ("127.0.0.1", "192.0.2.7", "http://192.0.2.7", 403),
+        ("127.0.0.1", "127.0.0.1:8420", "HTTPS://LocalHost:8443", 200),
+        ("127.0.0.1", "127.0.0.1:8420", "http://[::1]evil.example", 403),
+        ("127.0.0.1", "127.0.0.1:8420", "http://evil.example[::1]", 403),
+        ("127.0.0.1", "127.0.0.1:8420", "http://evil.example@localhost", 403),
+        ("127.0.0.1", "127.0.0.1:8420", "http://localhost:@evil.example", 403),
+        ("127.0.0.1", "127.0.0.1:8420", "http://[::1]:@evil.example", 403),
+        ("127.0.0.1", "127.0.0.1:8420", "\x01http://localhost", 403),
+        ("127.0.0.1", "127.0.0.1:8420", "http://", 403),
     ],
 )
 def test_a_page_of_another_address_may_not_ask(listening: str, host: str, origin: str, status: int) -> None:

@@ -246,12 +246,12 @@ LONG = [
 def test_reading_takes_a_bounded_time(piece: str) -> None:
     """Also where a line is made to be slow."""
     line = (piece * 65_536)[:65_536]
-    start = time.perf_counter()
+    start = time.process_time()  # other programs take none of it
     reading = read_line(line)
     forbidden_line(line, reading)
     for part in reading.parts:
         harmless(part.words)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert reading.doubt
 
 

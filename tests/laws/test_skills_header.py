@@ -188,9 +188,9 @@ def test_a_header_that_cannot_be_trusted_is_a_problem(case: str) -> None:
 )
 def test_no_header_takes_long(bomb: str) -> None:
     """Within its size nothing makes the reader slow."""
-    began = time.perf_counter()
+    began = time.process_time()
     assert read_header(f"---\n{bomb}\n---\n".encode()).problems
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 @settings(max_examples=150, deadline=None)

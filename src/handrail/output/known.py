@@ -64,8 +64,8 @@ def _url_passwords(value: str) -> Iterator[str]:
 
     try:
         password = urlsplit(value).password or ""
-    except ValueError:
-        return
+    except ValueError:  # a bracket in it, which newer versions of Python take for a broken address
+        password = value.partition("://")[2].rpartition("@")[0].partition(":")[2]
     yield from {text for text in (password, unquote(password)) if len(text) >= MIN_LENGTH}
 
 

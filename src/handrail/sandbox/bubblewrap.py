@@ -16,7 +16,7 @@ from handrail.sandbox.launching import Child, Confined, SetupFailed
 from handrail.sandbox.masks import HIDE, LOCK, Masks, masks
 from handrail.sandbox.native import asked, check, common, second_wall
 from handrail.sandbox.plan import Plan
-from handrail.sandbox.system import names, system
+from handrail.sandbox.system import links, names, system
 
 _INSIDE = Path(__file__).parent / "inside"
 _ID = 1000
@@ -88,7 +88,7 @@ class _Line:
         for name in _READ_ONLY_PROC:
             if os.path.exists(f"/proc/{name}"):
                 yield from ("--ro-bind", f"/proc/{name}", f"/proc/{name}")
-        for path, target in system().links:
+        for path, target in links((*self._plan.read, *self._plan.write)):
             yield from ("--symlink", target, path)
         for place, (path, _) in enumerate(files):
             yield from ("--perms", "0644", "--ro-bind-data", str(FIRST_DATA + place), path)

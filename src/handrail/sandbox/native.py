@@ -16,7 +16,7 @@ from handrail.sandbox.fork_server import ForkServer, Start
 from handrail.sandbox.launching import READY_SECONDS, Child, Confined, SetupFailed
 from handrail.sandbox.masks import Masks, masks
 from handrail.sandbox.plan import Bounds, Plan
-from handrail.sandbox.system import NEVER, names, system
+from handrail.sandbox.system import NEVER, links, names, system
 
 PORT = 3128
 _TRIES = 3
@@ -175,7 +175,7 @@ def _same_each_time(
         "owned": [(path, writable) for path, writable, ours in binds if ours] if outer else [],
         "binds": binds,
         "files": [(os.fsencode(path), text) for path, text in (*seen.files, *names(uid, gid))],
-        "links": [(os.fsencode(path), os.fsencode(target)) for path, target in seen.links],
+        "links": [(os.fsencode(path), os.fsencode(target)) for path, target in links((*read, *write))],
         "review": [os.fsencode(path) for path in write] if review else [],
         "scratch": bounds.scratch_bytes,
         "memory": bounds.memory_bytes,

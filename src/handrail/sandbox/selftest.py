@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from handrail.sandbox.launching import Sandbox, SetupFailed
 from handrail.sandbox.plan import PATH, Bounds, Plan
+from handrail.sandbox.system import NEVER
 from handrail.words import Exclusion, noun
 
 if TYPE_CHECKING:
     from handrail.sandbox.backends import Offer
 
 _SECONDS = 10.0
+_MAX_AREA = 80  # of the 107 bytes of a socket's path
 _PROGRAM = """
 import _socket, ctypes, os, sys
 outside, work, port, runtime = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -62,7 +64,7 @@ class Finding:
 
 def self_test(offer: Offer, sandbox: Sandbox) -> Finding:
     """Start a program that attacks, and see that it fails at all but its work."""
-    place = Path(tempfile.mkdtemp(prefix="handrail-"))
+    place = Path(tempfile.mkdtemp(prefix="handrail-", dir=_area()))
     try:
         return _tested(offer, sandbox, place)
     except SetupFailed as failure:
@@ -72,6 +74,13 @@ def self_test(offer: Offer, sandbox: Sandbox) -> Finding:
         return Finding(offer.backend, offer.tier, False, f"failed: {error}", "self-test", error.errno or 0)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _area() -> str:
+    """Where temporary files go, unless no program can have its root there or a socket's path would be too long."""
+    usual = os.path.realpath(tempfile.gettempdir())
+    fits = len(os.fsencode(usual)) <= _MAX_AREA and not f"{usual}/".startswith(tuple(f"{name}/" for name in NEVER))
+    return usual if fits else "/tmp"  # noqa: S108
 
 
 def _tested(offer: Offer, sandbox: Sandbox, place: Path) -> Finding:

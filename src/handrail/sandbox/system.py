@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -62,6 +63,12 @@ def system() -> System:
         _file(path, folders, links, files)
     folders += [path for path in _interpreter() if not _below(path, folders)]
     return System(tuple(folders), tuple(links), tuple(files))
+
+
+def links(roots: Iterable[str]) -> list[tuple[str, str]]:
+    """Give the links but for one that would lead a root astray: /var/tmp, where a root is below it."""
+    shown = list(roots)
+    return [(path, target) for path, target in system().links if not any(_below(root, [path]) for root in shown)]
 
 
 def names(uid: int, gid: int) -> tuple[tuple[str, bytes], ...]:
