@@ -300,31 +300,6 @@ async def test_sizes_and_tree(speak: Speak, project: Path) -> None:
     assert json.loads(tree) == [{"name": "src", "type": "directory", "children": [{"name": "b.py", "type": "file"}]}]
 
 
-async def test_a_link_tells_of_what_it_leads_to(speak: Speak, project: Path) -> None:
-    """Where that lies beneath a root and may be read; else what it leads to is refused."""
-    (project / "src/deep").mkdir()
-    (project / ".env").write_text("KEY=1\n")
-    links = {"one": "src/two", "src/two": "../a.txt", "abs": str(project / "src/b.py"), "dir": "src/deep",
-             "out": "/etc/hostname", "up": "../../x", "gone": "none.txt", "key": ".env", "round": "round"}  # fmt: skip
-    for name, target in links.items():
-        (project / name).symlink_to(target)
-    async with speak("mcp-filesystem", start="mcp-filesystem") as say:
-        sizes = [(await text(say, "get_file_info", path=name)).split("\n") for name in ("one", "abs", "dir")]
-        refused = list[str]()
-        for name in ("out", "up", "gone", "key"):
-            told = await say("get_file_info", path=name)
-            refused.append(json.loads(told["content"][0]["text"].partition("\n")[2])["code"])
-        endless = await say("get_file_info", path="round")
-        judged = [event["code"] for event in say.journal() if event["kind"] == "tool.failed"]
-    assert [lines[0] for lines in sizes[:2]] == ["size: 14", "size: 6"]
-    assert [lines[4:6] for lines in sizes] == [
-        ["isDirectory: false", "isFile: true"], ["isDirectory: false", "isFile: true"],
-        ["isDirectory: true", "isFile: false"],
-    ]  # fmt: skip
-    assert refused == ["PATH_OUTSIDE_ROOTS", "PATH_OUTSIDE_ROOTS", "NOT_FOUND", "PATH_PROTECTED"]
-    assert (judged, endless["isError"]) == (refused, False)
-
-
 async def test_a_folder_with_many_files_is_moved_and_put_back(speak: Speak, work: Path) -> None:
     """Nobody is asked, as that server asks nobody; here it can be undone."""
     names = [f"d{number % 3}/file{number}.txt" for number in range(60)]

@@ -13,8 +13,10 @@ import yaml
 
 from fronts.conftest import Cli
 from fronts.terminal import at_terminal
+from handrail.errors import SettingsFault
 from handrail.front.cli.mcp import install
-from handrail.front.mcp.install import CLIENTS
+from handrail.front.mcp.install import CLIENTS, Entry, planned
+from handrail.front.mcp.install_files import MOST_BYTES
 
 ENTRY = {"command": "handrail", "args": ["mcp"]}
 SHARED = {"claude-code": ".mcp.json", "cursor": ".cursor/mcp.json", "gemini-cli": ".gemini/settings.json"}
@@ -137,6 +139,14 @@ def test_a_shared_entry_names_its_settings_from_the_project(cli: Cli) -> None:
     assert told["mcpServers"]["handrail"]["args"] == ["mcp", "--config", "own.toml"]
 
 
+@pytest.mark.parametrize("client", ["claude-desktop", "goose"])
+def test_a_path_that_is_no_text_is_told(tmp_path: Path, client: str) -> None:
+    """No file of a client can hold it."""
+    entry = Entry("handrail", ("mcp", "--workspace", "/caf\udce9"))
+    with pytest.raises(SettingsFault, match="not UTF-8"):
+        planned(CLIENTS[client], tmp_path / "settings", entry)
+
+
 @pytest.mark.parametrize("answer", ["n", "y"])
 def test_a_person_sees_the_change_and_is_asked(cli: Cli, answer: str) -> None:
     """Only a yes writes it, with --user into the user's own settings."""
@@ -207,6 +217,78 @@ def test_what_cannot_be_kept_is_not_touched(cli: Cli, text: str, says: str) -> N
     assert (ended.code, file.read_text(), says in ended.err, "--print" in ended.err) == (2, text, True, True)
 
 
+def test_a_copy_is_never_written_through_a_link(cli: Cli) -> None:
+    """A link that leads nowhere would put the project's text where the project likes; the next free name is taken."""
+    file, elsewhere = cli.work / ".mcp.json", cli.work.parent / "elsewhere.json"
+    file.write_text('{"mcpServers": {}, "hooks": 1}')
+    file.chmod(0o600)
+    (cli.work / ".mcp.json.bak").symlink_to("../elsewhere.json")
+    ended = cli("mcp", "install", "mcp-json", "--yes")
+    kept = cli.work / ".mcp.json.bak2"
+    assert (ended.code, elsewhere.exists(), f"kept as {kept}" in ended.err) == (0, False, True)
+    assert (kept.read_text(), kept.stat().st_mode & 0o777) == ('{"mcpServers": {}, "hooks": 1}', 0o600)
+
+
+@pytest.mark.parametrize("there", [None, "{}"])
+@pytest.mark.parametrize(("client", "link"), [("mcp-json", ".mcp.json"), ("cursor", ".cursor")])
+def test_a_link_out_of_the_project_is_not_written_through(cli: Cli, client: str, link: str, there: str | None) -> None:
+    """Be it the file or its folder, and whether or not something stands there."""
+    outside = cli.work.parent / "outside"
+    outside.mkdir()
+    target = outside / "mcp.json"
+    if there is not None:
+        target.write_text(there)
+    (cli.work / link).symlink_to(target if link.endswith(".json") else outside)
+    ended = cli("mcp", "install", client, "--yes")
+    assert (ended.code, "leads out of the project" in ended.err, "--print" in ended.err) == (2, True, True)
+    assert [path.read_text() for path in outside.iterdir()] == ([] if there is None else [there])
+
+
+def test_links_within_the_project_and_of_the_user_are_followed(cli: Cli) -> None:
+    """The file that they lead to is written, and the link stays one."""
+    home, dotfiles = Path(cli.env["HOME"]), cli.work.parent / "dotfiles.json"
+    (cli.work / ".mcp.json").symlink_to("shared.json")
+    (home / ".cursor").mkdir(parents=True)
+    (home / ".cursor/mcp.json").symlink_to(dotfiles)
+    assert cli("mcp", "install", "mcp-json", "--yes").code == 0
+    assert cli("mcp", "install", "cursor", "--user", "--yes").code == 0
+    assert ((cli.work / ".mcp.json").is_symlink(), (home / ".cursor/mcp.json").is_symlink()) == (True, True)
+    assert json.loads((cli.work / "shared.json").read_text()) == {"mcpServers": {"handrail": ENTRY}}
+    assert "handrail" in json.loads(dotfiles.read_text())["mcpServers"]
+
+
+def test_only_regular_files_of_a_bearable_size_are_read(cli: Cli) -> None:
+    """A pipe is not waited for, and a device is not read to its end."""
+    file, private = cli.work / ".mcp.json", Path(cli.env["HOME"], ".cursor", "mcp.json")
+    os.mkfifo(file)
+    private.parent.mkdir(parents=True)
+    private.symlink_to("/dev/zero")
+    for ended in (cli("mcp", "install", "mcp-json", "--yes"), cli("mcp", "install", "cursor", "--user", "--yes")):
+        assert (ended.code, "is not a regular file" in ended.err) == (2, True), ended.err
+    file.unlink()
+    with file.open("wb") as large:
+        large.truncate(MOST_BYTES + 1)
+    assert "is larger than" in cli("mcp", "install", "mcp-json", "--yes").err
+
+
+def test_an_entry_of_another_kind_is_replaced(cli: Cli) -> None:
+    """What says how a server is reached does not stay beside how it is started; a person's choices do."""
+    file = cli.work / ".mcp.json"
+    old = {"type": "http", "url": "https://x/mcp", "headers": {"a": "b"}, "env": {"K": "v"}, "disabled": True}
+    file.write_text(json.dumps({"mcpServers": {"handrail": old}}))
+    assert cli("mcp", "install", "mcp-json", "--yes").code == 0
+    made = json.loads(file.read_text())["mcpServers"]["handrail"]
+    assert made == {"env": {"K": "v"}, "disabled": True, **ENTRY}
+
+
+def test_the_difference_is_shown_by_lines(cli: Cli) -> None:
+    """No other character ends one, and line ends that stay are no difference."""
+    (cli.work / ".mcp.json").write_bytes('{\r\n "a": "\u2028",\r\n "mcpServers": {}\r\n}\r\n'.encode())
+    shown = cli("mcp", "install", "mcp-json")
+    changed = [line for line in shown.out.split("\n")[2:] if line[:1] in "+-"]
+    assert ("No newline" in shown.out, sum(line[:1] == "-" for line in changed)) == (False, 1), shown.out
+
+
 GOOSE = "# my goose\nGOOSE_MODEL: x  # best\nextensions:\n  # mine\n  developer:\n    enabled: false\nlast: 1\n"
 
 
@@ -226,13 +308,14 @@ def test_goose_keeps_its_comments(cli: Cli) -> None:
     assert "has an entry handrail already" in cli("mcp", "install", "goose", "--yes").err
 
 
-@pytest.mark.parametrize("text", ["extensions: {a: {b: 1}}\n", "- a\n", "a: [\n"])
-def test_goose_settings_of_another_form_are_not_touched(cli: Cli, text: str) -> None:
-    """Rather by hand than wrong."""
+def test_goose_settings_that_are_refused_stay(cli: Cli) -> None:
+    """With the reason, and nothing beside them."""
     file = Path(cli.env["HOME"], ".config", "goose", "config.yaml")
     file.parent.mkdir(parents=True)
-    file.write_text(text)
-    assert (cli("mcp", "install", "goose", "--yes").code, file.read_text()) == (2, text)
+    file.write_text("extensions: null\n")
+    ended = cli("mcp", "install", "goose", "--yes")
+    assert (ended.code, "Traceback" in ended.err, file.read_text()) == (2, False, "extensions: null\n")
+    assert [path.name for path in file.parent.iterdir()] == ["config.yaml"]
 
 
 def test_variables_are_named_not_copied(cli: Cli) -> None:

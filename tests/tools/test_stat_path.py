@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from handrail.errors import Code
+from handrail.errors import Code, Problem
 from handrail.tools.fs._times import utc
 from handrail.tools.fs.stat_path import PathStat, stat_path
 from handrail.workspace.births import born_ns
@@ -41,6 +41,28 @@ async def test_a_link_is_described_itself(desk: Desk) -> None:
     (desk.folder / "link").symlink_to("nowhere")
     data = (await desk.call(stat_path, path="link")).data
     assert (data.type, data.target) == ("link", "nowhere")
+
+
+async def test_a_link_is_followed_where_that_is_asked_for(desk: Desk) -> None:
+    """What it leads to is told by its own path, and only beneath the roots."""
+    desk.put("d/f", "hello")
+    for name, target in {"one": "two", "two": "d/f", "round": "round", "out": "/etc/passwd", "gone": "x"}.items():
+        (desk.folder / name).symlink_to(target)
+    data = (await desk.call(stat_path, path="one", follow=True)).data
+    assert (data.path, data.type, data.size, data.target) == ("d/f", "file", 5, None)
+    codes = [(await desk.problem(stat_path, path=name, follow=True)).code for name in ("round", "out", "gone")]
+    assert codes == [Code.PATH_OUTSIDE_ROOTS, Code.PATH_OUTSIDE_ROOTS, Code.NOT_FOUND]
+
+
+async def test_a_link_that_came_after_the_call_was_judged_is_not_told_of(desk: Desk) -> None:
+    """Nor is it followed: where it leads was judged by nobody."""
+    file = desk.put("f", "hello")
+    place = desk.files.resolve("f")
+    file.unlink()
+    file.symlink_to("/etc/passwd")
+    with pytest.raises(Problem) as raised:
+        await stat_path.function(files=desk.files.bind("call", ()), path=place, follow=True)
+    assert (raised.value.code, "passwd" in raised.value.message) == (Code.STALE_FILE, False)
 
 
 async def test_folders_and_pipes_have_types(desk: Desk) -> None:

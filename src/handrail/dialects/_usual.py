@@ -55,6 +55,7 @@ USUAL: Mapping[str, Mapping[str, Json]] = {
         "cursor": None,
         "timeout": 20.0,
     },
+    "stat_path": {"follow": False},
     "move_path": {"overwrite": False},
     "run_command": {"cwd": ".", "timeout_seconds": None, "background": False, "stdin": None, "env": None},
     "run_script": {"args": None, "cwd": "scratch", "timeout_seconds": 30.0},
@@ -106,6 +107,5 @@ USUAL: Mapping[str, Mapping[str, Json]] = {
     "list_skills": {},
     "make_dir": {},
     "read_media": {},
-    "stat_path": {},
     "undo_changes": {},
 }

@@ -176,6 +176,7 @@ WORDS = (
         "stat_path",
         "Tell what stands at a path: its size, times, kind and permissions.",
         properties(path="string"),
+        always={"follow": True},
         steps=partial(steps.info, partial(_said_of, "get_file_info")),
     ),
     Word("list_allowed_directories", "list_roots", "List the folders that can be reached.", properties()),

@@ -8,7 +8,6 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import product
-from posixpath import dirname, join
 from typing import Any
 
 from handrail.dialects._dialect import Args, Steps
@@ -19,7 +18,6 @@ DEEPEST = 10  # folders that one call of list_dir goes down
 MOST_FILES = 100  # that one call reads
 MOST_PAGES = 25  # of all lists of one call together
 MOST_CHARS = 16 * 1024 * 1024  # of all files that one call reads
-MOST_LINKS = 8  # that lead from one to the next
 PAGE = 2000
 
 Paged = Generator[tuple[str, Args], Outcome, tuple[list[Any], Outcome]]
@@ -90,15 +88,9 @@ def _counted(text: str) -> int:
 
 
 def info(said: Callable[[str, Outcome], Outcome], args: Args) -> Steps:
-    """Tell of what a link leads to; each place on the way is judged by itself."""
-    path: str = args["path"]
-    for _ in range(MOST_LINKS):
-        found = yield "stat_path", {"path": path}
-        data = found.data
-        if data is None or data["type"] != "link":
-            break
-        path = join(dirname(data["path"]), data["target"])
-    return found if found.error is None else said(path, found)
+    """Tell of what a link leads to; one call, made so because that is the shortest way."""
+    found = yield "stat_path", {"path": args["path"], "follow": True}
+    return found if found.error is None else said(args["path"], found)
 
 
 # ── several files ────────────────────────────────────────────────────────────────────────────

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-from handrail import strict_json
 from handrail.errors import SettingsFault
+from handrail.front.mcp import install_files, install_json
 from handrail.settings import paths
+from handrail.strict_json import is_text
 
 NAME = "handrail"
 
@@ -82,9 +82,8 @@ class Plan:
     @property
     def diff(self) -> str:
         """What would change."""
-        old = [] if self.before is None else self.before.splitlines(keepends=True)
         name = str(self.path)
-        return "".join(_whole(line) for line in unified_diff(old, self.after.splitlines(keepends=True), name, name))
+        return "".join(_whole(line) for line in unified_diff(_lines(self.before or ""), _lines(self.after), name, name))
 
 
 def entry_for(
@@ -113,109 +112,51 @@ def entry_for(
 
 
 def place_of(client: Client, workspace: Path, *, user: bool) -> Path:
-    """Where the client's settings really lie, links followed; SettingsFault where it has no such place."""
+    """Where the client's settings really lie; SettingsFault where it has no such place.
+
+    Links are followed: those of the user anywhere, those of a project, which may be a stranger's, only within it.
+    """
     if user or not client.project:
         beneath = client.mac if client.mac and sys.platform == "darwin" else client.user
         if not beneath:
             raise SettingsFault(f"{client.name} has no settings of the user that could be written; leave out --user")
         return Path(os.path.realpath(paths.home_dir() / beneath))
-    return Path(os.path.realpath(workspace / client.project))
+    return install_files.within(workspace, client.project)
 
 
 def planned(client: Client, path: Path, entry: Entry) -> Plan:
     """Lay the entry over what is there; SettingsFault where that cannot be done without losing something."""
-    try:
-        before = path.read_text("utf-8")
-    except FileNotFoundError:
-        before = None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
-        raise SettingsFault(f"{path}: cannot be read: {reason}") from None
+    if not all(map(is_text, (entry.command, *entry.args))):
+        raise SettingsFault(f"{path}: the entry would name a path that is not UTF-8, which this file cannot hold")
+    before = install_files.text_of(path)
     if client.yaml:
-        from handrail.front.mcp.install_yaml import laid_over
+        from handrail.front.mcp import install_yaml
 
-        return Plan(path, before, laid_over(path, before, entry.for_goose()))
-    return Plan(path, before, _json_after(path, before, entry))
+        return Plan(path, before, install_yaml.laid_over(path, before, entry.for_goose()))
+    return Plan(path, before, install_json.laid_over(path, before, entry.for_json()))
 
 
 def snippet(client: Client, entry: Entry) -> str:
     """The entry by itself, as the client reads it."""
     if client.yaml:
-        from handrail.front.mcp.install_yaml import shown
+        from handrail.front.mcp import install_yaml
 
-        return shown(entry.for_goose())
-    return json.dumps({"mcpServers": {NAME: entry.for_json()}}, indent=2) + "\n"
-
-
-def _json_after(path: Path, before: str | None, entry: Entry) -> str:
-    known: Any = {}
-    if before is not None and before.strip():
-        try:
-            known = strict_json.loads(before)
-        except ValueError as error:
-            comments = "//" in before or "/*" in before
-            advice = "comments would be lost" if comments else "mend it first"
-            raise SettingsFault(
-                f"{path}: is not plain JSON ({error}); {advice}, so nothing is written: "
-                "add the entry by hand, `--print` shows it"
-            ) from None
-    servers = known.get("mcpServers", {}) if isinstance(known, dict) else None
-    if not isinstance(servers, dict):
-        raise SettingsFault(f"{path}: there is no object where mcpServers should be; add the entry by hand (--print)")
-    had = servers.get(NAME)
-    merged = {**had, **entry.for_json()} if isinstance(had, dict) else entry.for_json()
-    after = {**known, "mcpServers": {**servers, NAME: merged}}
-    end = "" if before is not None and before.strip() and not before.endswith("\n") else "\n"
-    return json.dumps(after, indent=_indent(before), ensure_ascii=False) + end
-
-
-def _indent(text: str | None) -> int | str:
-    """How far a file indents, so that the difference is only what is new."""
-    for line in (text or "").splitlines():
-        white = line[: len(line) - len(line.lstrip())]
-        if white:
-            return white if "\t" in white else len(white)
-    return 2
+        return install_yaml.shown(entry.for_goose())
+    return install_json.shown(entry.for_json())
 
 
 def write(plan: Plan) -> Path | None:
     """Write the file whole or not at all; what was there is kept beside it, and its place is given."""
     try:
-        return _written(plan)
+        return install_files.replaced(plan.path, plan.before, plan.after)
     except OSError as error:
         reason = error.strerror or error
         raise SettingsFault(f"{plan.path}: cannot be written ({reason}); --print shows the entry") from None
 
 
-def _written(plan: Plan) -> Path | None:
-    target = plan.path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    kept, mode = None, 0o644
-    if plan.before is not None:
-        if target.read_text("utf-8") != plan.before:
-            raise SettingsFault(f"{plan.path}: has changed since it was read; nothing is written, try again")
-        mode = target.stat().st_mode & 0o777
-        kept = _free(target)
-        shutil.copy2(target, kept)
-    handle, made = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(plan.after)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(made, mode)
-        os.replace(made, target)
-    except BaseException:
-        os.unlink(made)
-        raise
-    return kept
-
-
-def _free(target: Path) -> Path:
-    number = 1
-    while (found := target.with_name(f"{target.name}.bak{number if number > 1 else ''}")).exists():
-        number += 1
-    return found
+def _lines(text: str) -> list[str]:
+    """Lines with their ends; no other character ends one."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _whole(line: str) -> str:
