@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import threading
@@ -17,7 +18,8 @@ import pytest
 from conftest import Opens
 from handrail import Runtime
 from handrail.errors import Code, Problem
-from handrail.net import client
+from handrail.net import client, gathering
+from handrail.net.gathering import Body
 from handrail.output.redact import CONTEXT, Redactor
 from handrail.store.spill import FileDraft, FileSpill
 from handrail.tools.http._watching import Kept, Watched
@@ -200,6 +202,81 @@ def test_a_draft_is_seen_only_when_it_is_kept(unnamed: bool, tmp_path: Path, mon
     assert len(os.listdir("/proc/self/fd")) == handles
 
 
+@pytest.mark.usefixtures("fast")
+@pytest.mark.parametrize(
+    ("text", "charset", "kind", "plain"),
+    [
+        (LINES.decode(), "utf-16-le", "", True),
+        (LINES.decode(), "utf-16-be", "text/plain; charset=utf-8", True),
+        (LINES.decode(), "utf-32-le", "text/plain; charset=utf-32", True),
+        ("plain" * 60_000, "ascii", "text/plain; charset=iso-2022-jp", True),
+        ("plain" * 60_000, "ascii", "text/plain; charset=utf-16", True),
+        ("<p>plain" * 60_000, "ascii", "text/html", False),
+        ("<!DOCTYPE html><p>plain" * 60_000, "ascii", "", False),
+        ("\0\1\2" * 60_000, "ascii", "application/octet-stream", True),
+    ],
+)
+def test_nothing_is_written_of_what_is_not_its_own_text(text: str, charset: str, kind: str, plain: bool) -> None:
+    """A secret in it would be no row of bytes that anybody knows."""
+    spill = Noting()
+    watched = Watched(Redactor(database=DATABASE), spill, plain=plain)  # type: ignore[arg-type]
+    watched.anew(kind)(text.encode(charset))
+    assert (spill.drafts, watched.quiet(len(text.encode(charset)))) == ([], False)
+
+
+@pytest.mark.usefixtures("fast")
+def test_what_is_kept_is_let_go_as_soon_as_a_secret_comes_or_more_is_known() -> None:
+    """What is kept in its place needs the room, and nothing that is known now may stay."""
+    redactor = Redactor(database=DATABASE)
+    spill = Noting()
+    watched = Watched(redactor, spill)  # type: ignore[arg-type]
+    take = watched.anew()
+    take(LINES)
+    assert spill.drafts[0].state == "open"
+    take(SECRET)
+    assert spill.drafts[0].state == "discarded"
+    take = watched.anew()
+    take(LINES)
+    redactor.learn(["qqvalue0192837465zzab"])
+    take(LINES)
+    assert [draft.state for draft in spill.drafts] == ["discarded", "discarded"]
+
+
+@pytest.mark.parametrize("fails", ["close", "rename"])
+def test_a_draft_that_cannot_be_ended_leaves_nothing(
+    fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems tell only then that there is no room."""
+    if fails == "rename":
+        monkeypatch.setattr(os, "O_TMPFILE", os.O_CREAT | os.O_DIRECTORY)
+    spill, real = FileSpill(tmp_path), getattr(os, fails)
+    draft = spill.draft()
+    draft.add(LINES)
+
+    def failing(*args: Any) -> None:
+        if fails == "close":
+            real(*args)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, fails, failing)
+        with pytest.raises(Problem) as caught:
+            draft.keep()
+    assert (caught.value.code, os.listdir(tmp_path)) == (Code.IO_ERROR, [])
+    draft.discard()
+
+
+async def test_the_work_on_many_bodies_is_shared_among_all_threads() -> None:
+    """Each kind of work in turn."""
+    bodies = [Body(1, lambda _: [].append) for _ in range(4 * (os.cpu_count() or 1))]
+    for body in bodies:
+        await body.take(bytes(gathering.ASIDE))
+        await body.watched()
+        await body.hexdigest()
+    used = [{body.digest._thread for body in bodies}, {body._lane._thread for body in bodies if body._lane is not None}]
+    assert used == [set(gathering._threads("hash")), set(gathering._threads("watch"))]
+
+
 # ── end to end ──
 
 
@@ -284,4 +361,33 @@ async def test_a_call_that_is_cancelled_keeps_nothing(
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         await gone.wait()
+        assert _observed(runtime) == []
+
+
+@pytest.mark.usefixtures("fast")
+async def test_a_call_that_is_cancelled_while_its_secrets_are_hidden_keeps_nothing(
+    server: Server, opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that does it goes on, and names nothing."""
+    loop, begun, ended = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+    goes_on, text = threading.Event(), Redactor.text
+
+    def hiding(redactor: Redactor, shown: str) -> str:
+        if len(shown) < len(LINES) // 2:
+            return text(redactor, shown)
+        loop.call_soon_threadsafe(begun.set)
+        assert goes_on.wait(20)
+        loop.call_soon_threadsafe(loop.call_later, 0.05, ended.set)
+        return text(redactor, shown)
+
+    server.on("/", LINES + SECRET, headers={"Content-Type": "text/plain"})
+    monkeypatch.setattr(Redactor, "text", hiding)
+    async with _open(opens, server) as runtime, asyncio.timeout(20):
+        call = asyncio.ensure_future(runtime.call("http_fetch", {"url": server.url("/")}))
+        await begun.wait()
+        call.cancel()
+        await asyncio.sleep(0)
+        goes_on.set()
+        await asyncio.gather(call, return_exceptions=True)
+        await ended.wait()
         assert _observed(runtime) == []

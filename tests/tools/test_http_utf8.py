@@ -96,7 +96,7 @@ def test_utf8_is_known_whatever_parts_it_comes_in(data: bytes, cuts: list[int], 
 async def test_a_body_in_blocks_is_the_body_that_came(data: bytes, cuts: list[int], block: int) -> None:
     """Its parts, its hash, what is said of it, and what was watched."""
     watched: list[bytes] = []
-    body = Body(block, lambda: watched.append)
+    body = Body(block, lambda _: watched.append)
     for part in _parts(data, cuts):
         await body.take(part)
     fields = body.fields()
@@ -146,8 +146,8 @@ async def test_what_fails_in_a_lane_is_told_and_not_gone_on_with() -> None:
 async def test_no_hash_waits_for_what_watches_a_body() -> None:
     """That may wait for a slow disk. What little there is of a small body is watched at once."""
     threads: list[int] = []
-    slow, small = threading.Event(), Body(BLOCK, lambda: lambda _: threads.append(threading.get_ident()))
-    bodies = [Body(BLOCK, lambda: lambda _: threads.append(threading.get_ident() * slow.wait(20))) for _ in range(9)]
+    slow, small = threading.Event(), Body(BLOCK, lambda _: lambda _: threads.append(threading.get_ident()))
+    bodies = [Body(BLOCK, lambda _: lambda _: threads.append(threading.get_ident() * slow.wait(20))) for _ in range(9)]
     for body in bodies:
         await body.take(bytes(gathering.ASIDE))
         await body.take(b"x")

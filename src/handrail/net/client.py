@@ -65,6 +65,7 @@ class Trip:
     max_bytes: int
     deadline: float
     take: Take
+    begin: Callable[[str], None] | None = None  # told of what kind a body is that comes
     whole: bool = True  # the body of any answer is taken; else that of a success alone
     via: list[str] = field(default_factory=list)
     at: str = ""  # the host that is being asked
@@ -162,6 +163,7 @@ class BoundNet:
 
     async def _into(self, body: Body, request: HttpRequest) -> HttpResponse:
         trip = self._trip(request, self._network.bounds.max_bytes, body.take)
+        trip.begin = body.begin
         return await self._sent(trip, request, body.forget)
 
     async def download(self, request: HttpRequest, write: Take) -> HttpResponse:
@@ -312,6 +314,8 @@ class BoundNet:
         if target is None and trip.method != "HEAD":
             if trip.whole or 200 <= status < 300:
                 status = _belonging(trip, answer)
+                if trip.begin is not None:
+                    trip.begin(answer.headers.get("Content-Type", ""))
                 await self._read(trip, answer)
             else:
                 body = await _excerpt(answer)

@@ -22,8 +22,6 @@ BLOCK = 1792 * 1024  # what a text is gathered in: each one more costs a look at
 _STEP = 64 * 1024  # is read at once: what becomes of it stays near
 _ODD = "\N{REPLACEMENT CHARACTER}"
 
-_turns = count()
-
 
 @cache
 def _threads(what: str) -> tuple[ThreadPoolExecutor, ...]:
@@ -40,6 +38,7 @@ class Lane:
     """Works on what comes, in order. Large parts are dealt with by another thread, which never waits for more."""
 
     __slots__ = ("_do", "_job", "_parts", "_thread", "_waiting")
+    TURNS = count()  # of its own: taken in turn with others', every second thread would have all the work
     WHAT = "watch"  # other threads than those that hash: it may wait for a disk
 
     def __init__(self, do: Callable[[bytes], Any]) -> None:
@@ -73,7 +72,7 @@ class Lane:
     def _hand_on(self) -> None:
         if self._thread is None:
             threads = _threads(self.WHAT)
-            self._thread = threads[next(_turns) % len(threads)]
+            self._thread = threads[next(self.TURNS) % len(threads)]
         if self._job is not None:
             self._job.result()  # what failed is not gone on with
         self._waiting = 0
@@ -89,6 +88,7 @@ class Digest(Lane):
 
     __slots__ = ("_hash",)
     WHAT = "hash"
+    TURNS = count()
 
     def __init__(self) -> None:
         self._hash = sha256()
@@ -153,7 +153,7 @@ class Utf8:
 class Body:
     """A body as it gathers. What a small one does not need is not made for it."""
 
-    __slots__ = ("_block", "_fresh", "_lane", "_size", "_utf8", "_watch", "ascii", "digest", "parts")
+    __slots__ = ("_block", "_fresh", "_lane", "_size", "_utf8", "_watch", "ascii", "digest", "kind", "parts")
 
     def __init__(self, block: int = 0, watch: Watch | None = None) -> None:
         self._block, self._watch = block, watch
@@ -162,12 +162,17 @@ class Body:
     def forget(self) -> None:
         """Begin anew."""
         self.parts: list[bytes] = []
+        self.kind = ""  # what its header says
         self._fresh: list[bytes] = []  # smaller than a block
         self._size = 0  # of these
         self.ascii = True  # looked at while a piece is near: all of it at the end takes three times as long
         self._utf8: Utf8 | None = None  # ASCII up to now
         self.digest = Digest()
         self._lane: Lane | None = None  # in which a large body is watched
+
+    def begin(self, kind: str) -> None:
+        """Take in what a header says of what comes."""
+        self.kind = kind
 
     async def take(self, piece: bytes) -> None:
         """Take one piece in."""
@@ -226,7 +231,7 @@ class Body:
             self._lane = self._watching(self._watch)
 
     def _watching(self, watch: Watch) -> Lane:
-        lane = Lane(watch())
+        lane = Lane(watch(self.kind))
         for part in self.parts if self._utf8 is None or self._utf8.so_far else ():
             lane.take(part)
         return lane

@@ -33,6 +33,7 @@ _MOST_JOINED: Final = 4
 _start = itemgetter(1)  # of a hit
 # Keywords are looked for in this much text at once, so that what is noted of each never adds up.
 _CHUNK: Final = 1 << 15
+_LITERAL: Final = 1024  # hyperscan takes expressions of 16,000 characters at most; a beginning is enough to look closer
 
 
 class Engine(Protocol):
@@ -213,7 +214,7 @@ def _note(index: int, _start: int, _end: int, _flags: int, hits: list[int]) -> N
 
 
 def _literals(anchors: Sequence[bytes]) -> Any:
-    return _database([b"".join(b"\\x%02x" % byte for byte in anchor) for anchor in anchors])
+    return _database([b"".join(b"\\x%02x" % byte for byte in anchor[:_LITERAL]) for anchor in anchors])
 
 
 def _compiled(kinds: Sequence[SecretKind]) -> Any:

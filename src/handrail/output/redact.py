@@ -82,7 +82,7 @@ class Redactor:
         engine: Engine = (
             FastEngine(self._kinds, known, self._database) if self._fast else PlainEngine(self._kinds, known)
         )
-        self._known, self._engine, self._quiet = known, engine, engine.quiet
+        self._known, self._quiet, self._engine = known, engine.quiet, engine  # who saw the engine saw nothing older
 
     @property
     def engine(self) -> Engine:

@@ -9,7 +9,7 @@ from typing import Protocol
 from handrail.words import noun
 
 _Part = bytes  # the response has a field of that name
-Watch = Callable[[], Callable[[bytes], None]]  # gives, for each try anew, what takes the parts of its body
+Watch = Callable[[str], Callable[[bytes], None]]  # gives, for each try anew, what takes the parts of its body
 
 
 @noun

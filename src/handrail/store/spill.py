@@ -87,7 +87,10 @@ class FileSpill:
 
 
 class FileDraft:
-    """One observation that has no number yet: kept or discarded in the end. A process that dies leaves none."""
+    """One observation that has no number yet: kept or discarded in the end.
+
+    A process that dies leaves none, but where the file system has no files without a name.
+    """
 
     def __init__(self, spill: FileSpill, name: str, handle: int, path: Path | None) -> None:
         self._spill, self._name = spill, name
@@ -106,7 +109,13 @@ class FileDraft:
     def keep(self, sha256: str = "") -> Ref:
         """End and name it; without a hash, that is left to the caller."""
         try:
-            file, _ = self._spill.numbered(self._name, self._take)
+            file, target = self._spill.numbered(self._name, self._take)
+            handle, self._handle = self._handle, -1
+            try:
+                os.close(handle)  # some file systems tell only now that there is no room
+            except OSError:
+                target.unlink(missing_ok=True)
+                raise
         except OSError as error:
             raise _not_kept(error) from error
         finally:
@@ -115,19 +124,27 @@ class FileDraft:
 
     def discard(self) -> None:
         """Remove it, if it was not kept."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
+        handle, self._handle = self._handle, -1  # first: a number that was closed may be another's at once
+        if handle >= 0:
+            with suppress(OSError):  # what is wrong with a file that goes is nobody's concern
+                os.close(handle)
             if self._path is not None:
-                self._path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    self._path.unlink(missing_ok=True)
 
-    def _take(self, target: Path) -> None:
+    def _take(self, target: Path) -> Path:
         if self._path is None:
             # Links are followed only where a folder is given, which an absolute path makes no use of.
             os.link(f"/proc/self/fd/{self._handle}", target, src_dir_fd=self._handle, follow_symlinks=True)
         else:
             os.close(_made(target))
-            os.rename(self._path, target)
+            try:
+                os.rename(self._path, target)
+            except OSError:
+                target.unlink(missing_ok=True)
+                raise
+            self._path = None
+        return target
 
 
 def _made(path: Path) -> int:

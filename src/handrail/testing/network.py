@@ -62,7 +62,7 @@ class ScriptedNet:
         """Give the URL's answer, watched in one part."""
         response = await self.fetch(request)
         if watch is not None:
-            watch()(response.body)
+            watch(response.headers.get("content-type", ""))(response.body)
         return response, _Beside(response.sha256)
 
     async def download(self, request: HttpRequest, write: Callable[[bytes], Awaitable[None]]) -> HttpResponse:

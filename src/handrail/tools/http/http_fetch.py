@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from typing import Annotated, Any, Literal, TypeVar
 
 from handrail import urls
@@ -23,7 +24,7 @@ from handrail.tools.http._pages import (
     refuse_repeat,
     wrapped,
 )
-from handrail.tools.http._watching import Watched, is_html
+from handrail.tools.http._watching import Kept, Watched, is_html
 from handrail.words import Answer, Ref, Truncation
 
 Format = Annotated[Literal["text", "markdown"], "markdown: HTML as Markdown; text: the body as it is"]
@@ -78,21 +79,24 @@ async def http_fetch(
     refuse_repeat(where, method)
     keeps = net.spill_large and where is None
     watched = Watched(secrets, spill, plain=format == "text") if keeps else None
+    hidden = Kept(spill) if keeps else None  # in place of what came, where secrets are hidden in it
     try:
         request = ask.request(url, method, headers, body, timeout_ms, max_bytes)
         came, beside = await net.gathered(request, None if watched is None else watched.anew)
         ask.need_answer(came, secrets)
         reading = Reading(came, format, url, secrets, limits)
-        read, shown = await reading.kept_as_it_is(beside, watched, spill)
+        read, shown = await reading.kept_as_it_is(beside, watched, hidden)
+        if read is None:
+            read = await _aside(came.held, partial(reading.whole, hidden))
+        response = read.response if read.ref else _with(read.response, sha256=await beside.hexdigest())
+        ref = hidden.end(read.hidden) if hidden is not None and read.hidden else read.ref  # nothing is waited for now
     finally:
-        if watched is not None:
-            watched.drop()
-    if read is None:
-        read = await _aside(came.held, partial(reading.whole, spill if keeps else None))
-    response = _with(read.response, sha256=await beside.hexdigest())
+        for kept in (watched, hidden):
+            if kept is not None:
+                kept.drop()
     need_same(where, response.sha256, "http_fetch", url)
     shown = shown or show(read.text, 0 if where is None else where.offset, limits, secrets)
-    return Page(name, response, shown, response.sha256[:16], method, read.refs(response)).answer(net, read.warnings)
+    return Page(name, response, shown, response.sha256[:16], method, (ref,) if ref else ()).answer(net, read.warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +106,8 @@ class Read:
     text: Whole
     response: HttpResponse  # with that text for its body
     warnings: tuple[str, ...] = ()  # what could not be read
-    ref: Ref | None = None  # where all of it is kept; without a hash where that is the body's own
-
-    def refs(self, response: HttpResponse) -> tuple[Ref, ...]:
-        """Where all of it is kept, by its hash."""
-        ref = self.ref
-        return () if ref is None else (ref if ref.sha256 else replace(ref, sha256=response.sha256),)
+    ref: Ref | None = None  # where all of it is kept as it came; the response has its hash then
+    hidden: str = ""  # the hash of what is to be kept in its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,31 +132,37 @@ class Reading:
         return Read(Whole(*came.pieces), _with(came, headers={**came.headers, ENCODING: charset.name}))
 
     async def kept_as_it_is(
-        self, beside: Beside, watched: Watched | None, spill: Spill
+        self, beside: Beside, watched: Watched | None, hidden: Kept | None
     ) -> tuple[Read | None, Shown | None]:
         """Read a body that is its own text, and keep it where its page does not show all of it."""
         read = self.as_it_is()
-        if read is None or watched is None:
+        if read is None or watched is None or hidden is None:
             return read, None
         shown = show(read.text, 0, self.limits, self.secrets)  # while others hash and watch
         if not shown.whole:
             await beside.watched()
-            ref = watched.keep(len(read.text))
-            read = replace(read, ref=ref or await _aside(self.came.held, partial(self.kept, read.text, spill)))
+            await _aside(self.came.held, partial(watched.rest, len(read.text)))
+            digest = await beside.hexdigest()
+            if ref := watched.keep(len(read.text), digest):  # it has a name from here on: nothing is waited for
+                return replace(read, ref=ref, response=_with(read.response, sha256=digest)), shown
+            read = replace(read, hidden=await _aside(self.came.held, partial(self.kept, read.text, hidden)))
         return read, shown
 
-    def whole(self, spill: Spill | None) -> Read:
+    def whole(self, hidden: Kept | None) -> Read:
         """Read a body in any charset, and keep the whole of a long text with its secrets hidden."""
         came = _with(self.came, body=b"".join(self.came.pieces), parts=())
         text, response, warnings = _readable(came, self.form, self.asked, self.secrets)
-        long = spill is not None and len(text) > 0 and end_of_page(text, 0, self.limits) < len(text)
-        return Read(text, response, warnings, self.kept(text, spill) if spill is not None and long else None)
+        long = hidden is not None and len(text) > 0 and end_of_page(text, 0, self.limits) < len(text)
+        return Read(text, response, warnings, None, self.kept(text, hidden) if hidden is not None and long else "")
 
-    def kept(self, text: Whole, spill: Spill) -> Ref:
-        """Keep a text with its secrets hidden."""
-        if len(text.parts) == 1 and self.secrets.quiet(text.parts[0]):
-            return spill.keep(text.parts, "http")
-        return spill.put(self.secrets.text(text[:]), "http")
+    def kept(self, text: Whole, hidden: Kept) -> str:
+        """Write a text with its secrets hidden, without a name as yet; gives its hash."""
+        quiet = len(text.parts) == 1 and self.secrets.quiet(text.parts[0])
+        data = text.parts[0] if quiet else self.secrets.text(text[:]).encode("utf-8", "backslashreplace")
+        hidden.write(data)
+        if hidden.problem is not None:
+            raise hidden.problem
+        return sha256(data).hexdigest()
 
 
 def _readable(
