@@ -268,7 +268,8 @@ def test_a_draft_that_cannot_be_ended_leaves_nothing(
 
 async def test_the_work_on_many_bodies_is_shared_among_all_threads() -> None:
     """Each kind of work in turn."""
-    bodies = [Body(1, lambda _: [].append) for _ in range(4 * (os.cpu_count() or 1))]
+    seen: list[bytes] = []
+    bodies = [Body(1, lambda _: seen.append) for _ in range(4 * (os.cpu_count() or 1))]
     for body in bodies:
         await body.take(bytes(gathering.ASIDE))
         await body.watched()

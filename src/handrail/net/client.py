@@ -65,7 +65,7 @@ class Trip:
     max_bytes: int
     deadline: float
     take: Take
-    begin: Callable[[str], None] | None = None  # told of what kind a body is that comes
+    begin: Callable[[str], Any] = str  # told of what kind a body is that comes
     whole: bool = True  # the body of any answer is taken; else that of a success alone
     via: list[str] = field(default_factory=list)
     at: str = ""  # the host that is being asked
@@ -235,8 +235,6 @@ class BoundNet:
         own: float = FIRST_WAIT * 2.0 ** (tries - 1) * (0.5 + self._network.chance())
         return own if wait is None else max(own, wait)
 
-    # ── one try ──────────────────────────────────────────────────────────────────────────────
-
     async def _follow(self, trip: Trip) -> HttpResponse:
         """Ask, and go where the answers lead to, each step judged on its own."""
         headers = trip.headers if trip.part is None else trip.headers | trip.part.asking(trip.taken)
@@ -314,8 +312,7 @@ class BoundNet:
         if target is None and trip.method != "HEAD":
             if trip.whole or 200 <= status < 300:
                 status = _belonging(trip, answer)
-                if trip.begin is not None:
-                    trip.begin(answer.headers.get("Content-Type", ""))
+                trip.begin(answer.headers.get("Content-Type", ""))
                 await self._read(trip, answer)
             else:
                 body = await _excerpt(answer)
