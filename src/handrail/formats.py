@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from handrail.arguments import read_text
+from handrail.arguments import Unreadable, read_text, short
 from handrail.errors import Misuse
 from handrail.words import Json, Outcome
 
@@ -83,7 +83,11 @@ def _text(call: Mapping[str, Any], name: str) -> str:
 
 
 def _args(given: Any) -> Mapping[str, Json]:
-    return given if isinstance(given, Mapping) else read_text(given if isinstance(given, str) else "")
+    if isinstance(given, Mapping):
+        return given
+    if given is None or isinstance(given, str):
+        return read_text(given or "")
+    return Unreadable(short(given), f"it is of type {type(given).__name__}")
 
 
 def _chat_answer(call_id: str) -> Callable[[Outcome], dict[str, Json]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fronts._packages import need
-from handrail import Runtime
+from handrail import Runtime, tool
 from handrail.errors import Misuse
 from handrail.store.reader import events
 
@@ -81,6 +81,45 @@ async def test_langchain_calls_through_the_gate(runtime: Runtime) -> None:
     message = await read.ainvoke({"name": "read_file", "args": {"path": "a.txt"}, "id": "c1", "type": "tool_call"})
     assert (message.content, message.artifact["status"]) == ("one\n", "ok")
     assert (await read.ainvoke({"path": "nothing"})).startswith("NOT_FOUND: nothing does not exist.")
+
+
+@pytest.mark.parametrize("name", ["self", "config", "run_manager", "callbacks", "args", "kwargs", "coroutine", "x"])
+async def test_langchain_hands_every_argument_to_the_gate(runtime: Runtime, name: str) -> None:
+    """None is dropped or crashes because LangChain uses its name: the gate says that there is no such argument."""
+    need("langchain_core", "needs langchain-core")
+    from handrail.langchain import tools
+
+    read = {tool.name: tool for tool in tools(runtime, "fs")}["read_file"]
+    call = {"name": "read_file", "args": {"path": "a.txt", name: 1}, "id": "c1", "type": "tool_call"}
+    message = await read.ainvoke(call)
+    assert (message.status, f"`{name}`: not known" in message.content) == ("error", True)
+
+
+async def test_langchain_takes_an_argument_named_as_its_own_things(work: Path, own_user: Path) -> None:
+    """Where a tool has one, it is given what the model wrote."""
+    need("langchain_core", "needs langchain-core")
+    from handrail.langchain import tools
+
+    @tool(pure=True)
+    async def told(config: str, run_manager: int) -> str:
+        """Tell what was given."""
+        return f"{config} {run_manager}"
+
+    async with Runtime.open(work, config={}, mode="headless", tools=[told]) as runtime:
+        (ours,) = [item for item in tools(runtime) if item.name == "told"]
+        assert await ours.ainvoke({"config": "a", "run_manager": 1}) == "a 1"
+
+
+@pytest.mark.parametrize("given", [[], 7, True, 0, [{"path": "a.txt"}]])
+async def test_arguments_that_are_no_object_are_refused(runtime: Runtime, given: Any) -> None:
+    """They are not taken for none."""
+    for call in (
+        {"type": "tool_use", "id": "c1", "name": "list_dir", "input": given},
+        {"type": "function_call", "call_id": "c1", "name": "list_dir", "arguments": given},
+    ):
+        answer = await runtime.call_from(call)
+        told = answer.get("content") or answer["output"]
+        assert told.startswith(f"INVALID_ARGS: The arguments are no JSON object: it is of type {type(given).__name__}.")
 
 
 async def test_openai_agents_call_through_the_gate(runtime: Runtime) -> None:

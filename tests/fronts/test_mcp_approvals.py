@@ -191,11 +191,27 @@ async def test_a_trusted_form_of_the_stateless_era_comes_with_the_repeated_call(
         answer = {"inputResponses": {"approval": YES}, "requestState": first["requestState"]}
         other = await scene.talk.call("delete_path", {**DELETE, "path": "b.txt"}, **answer)
         assert (other["resultType"], (work / "b.txt").exists()) == ("input_required", True)
+        assert (scene.by(), len(scene.pending())) == ([], 2)  # a yes that came with another call is none to this one
+        bare = await scene.talk.call("delete_path", DELETE)
+        assert (bare["resultType"], scene.file.exists()) == ("input_required", True)
         assert code(await scene.talk.call("delete_path", DELETE, **answer)) is None
         assert (scene.file.exists(), scene.by()) == (False, ["mcp-client"])
         scene.file.write_text("one\n")
         again = await scene.talk.call("delete_path", DELETE, **answer)
         assert (again["resultType"], scene.file.exists()) == ("input_required", True)
+
+
+@pytest.mark.parametrize(("said", "ends"), [(YES, None), ({"action": "decline"}, "APPROVAL_DENIED")])
+async def test_an_answer_that_comes_with_the_call_asks_nobody_again(
+    work: Path, said: dict[str, Any], ends: str | None
+) -> None:
+    """A person is asked once for each request, also where the answer comes with a call that repeats it."""
+    async with opened(work, modern=True, trust=True, capabilities=FORMS) as scene:
+        first = await scene.talk.call("delete_path", DELETE)
+        answer = {"inputResponses": {"approval": said}, "requestState": first["requestState"]}
+        assert code(await scene.talk.call("delete_path", DELETE, **answer)) == ends
+        assert (scene.file.exists(), scene.by()) == (ends is not None, ["mcp-client"])
+        assert scene.door.runtime.parts.limits.usage.used["prompts"] == 1
 
 
 def page(request: str) -> str:

@@ -13,6 +13,14 @@ with needed("langchain_core", "handrail.langchain needs LangChain: pip install l
     from langchain_core.tools import StructuredTool, ToolException
 
 
+class _Tool(StructuredTool):
+    """A tool that takes every name for an argument: none is kept back for LangChain's own use."""
+
+    async def _arun(self, /, **given: Any) -> Any:  # type: ignore[override]  # LangChain gives what this asks for
+        assert self.coroutine is not None
+        return await self.coroutine(given)
+
+
 def tools(runtime: Runtime, toolset: str | None = None) -> list[StructuredTool]:
     """Offer the enabled tools, all or those of one toolset; an error is what the model reads, never a crash."""
     return [_tool(runtime, spec) for spec in runtime.tools() if toolset in (None, spec["toolset"])]
@@ -21,13 +29,13 @@ def tools(runtime: Runtime, toolset: str | None = None) -> list[StructuredTool]:
 def _tool(runtime: Runtime, spec: Mapping[str, Json]) -> StructuredTool:
     name: str = spec.get("function_name", spec["name"])
 
-    async def call(**args: Any) -> tuple[str, dict[str, Json]]:
+    async def call(args: Mapping[str, Json]) -> tuple[str, dict[str, Json]]:
         outcome = await runtime.call(name, args)
         if not outcome.ok:
             raise ToolException(outcome.content)
         return outcome.content, outcome.to_dict()
 
-    return StructuredTool(
+    return _Tool(
         name=name,
         description=spec["description"],
         args_schema=spec["args_schema"],

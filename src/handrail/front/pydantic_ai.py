@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
+from pydantic_core import SchemaValidator, core_schema
 
+from handrail.arguments import short
 from handrail.catalog import Tool, tool
 from handrail.compose import Composed
 from handrail.errors import Code, Misuse, Problem
 from handrail.front._needed import needed
 from handrail.ports import Answered, Reply
 from handrail.runtime import Runtime
+from handrail.strict_json import is_text
 from handrail.words import Answer, Outcome, Status, Touch, TouchKind
 
 with needed("pydantic_ai", "handrail.pydantic_ai needs Pydantic AI: pip install 'handrail[agent]'"):
@@ -30,12 +32,17 @@ with needed("pydantic_ai", "handrail.pydantic_ai needs Pydantic AI: pip install 
     from pydantic_ai.tools import ToolDefinition
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 
-# Our own check is stricter and answers better: here any object passes.
+    from handrail.front._pydantic_args import INEXACT, Noting, bound
+    from handrail.front._pydantic_results import SIGNALS, Result, hidden, recorded
+
+# Our own check is stricter and answers better: here any object passes. It also marks our tools: see `_is_ours`.
 _ANY = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
 _MENDABLE = frozenset({Code.INVALID_ARGS.value, Code.UNKNOWN_TOOL.value, Code.UNSUPPORTED_VERSION.value})
 APPROVAL = "handrail"  # under which an approval's id and digest stand in a deferred call's metadata
 RETRIES = 3
 GOVERNED = "agent_tool"
+BY = "pydantic-ai"  # who answered, where the program did
+_MOST_NAMED = 80
 
 
 @dataclass
@@ -111,35 +118,50 @@ class Governance(AbstractCapability[Any]):
 class _Gate(WrapperToolset[Any]):
     runtime: Runtime
 
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """Offer the same tools; of those that are not ours, what the model writes is noted when it is checked."""
+        tools = await super().get_tools(ctx)
+        return {name: tool if _is_ours(tool) else _noting(tool) for name, tool in tools.items()}
+
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         """Have the kernel make the agent's own call; our tools have their gate already."""
-        if isinstance(tool.toolset, HandrailToolset):
+        if _is_ours(tool) or self._is_let_through(tool_args):
             return await super().call_tool(name, tool_args, ctx, tool)
 
         async def work() -> Any:
             return await super(_Gate, self).call_tool(name, tool_args, ctx, tool)
 
-        running = _Running(work)
+        args = bound(name, tool_args)
+        running = _Running(work, self.runtime, tool_args)
         mark = _running.set(running)
         try:
-            args = {"tool": name, "arguments": to_jsonable_python(tool_args, fallback=repr)}
             approval = await answered(self.runtime, ctx, GOVERNED, args)
             outcome = await self.runtime.call(GOVERNED, args, approval=approval)
         finally:
             _running.reset(mark)
+        redactor = self.runtime.parts.redactor
         if running.signal is not None:
-            raise _hidden(running.signal, self.runtime)
-        return returned(outcome, outcome.content if outcome.data is None else outcome.data["result"])
+            raise hidden(running.signal, redactor)
+        whole = outcome.data is not None
+        told = returned(outcome, outcome.data["result"] if whole else outcome.content)
+        assert running.result is not None
+        return running.result.given(told, redactor, whole=whole)
+
+    def _is_let_through(self, tool_args: dict[str, Any]) -> bool:
+        """Whether this very call passed a gate of the same runtime around this one, and nobody changed it since."""
+        running = _running.get(None)
+        return running is not None and running.runtime is self.runtime and running.args is tool_args
 
 
-def _hidden(signal: Exception, runtime: Runtime) -> Exception:
-    """What an agent's own tool says to the model, its secrets hidden as in every answer."""
-    if not isinstance(signal, (ModelRetry, ToolFailed)):
-        return signal
-    told = runtime.parts.redactor.text(signal.message)
-    return signal if told == signal.message else type(signal)(told)
+def _is_ours(tool: ToolsetTool[Any]) -> bool:
+    """Whether a tool has its gate already: every wrapper (prefixed, renamed, combined …) hands on what checks it."""
+    return tool.args_validator is _ANY
+
+
+def _noting(tool: ToolsetTool[Any]) -> ToolsetTool[Any]:
+    return replace(tool, args_validator=Noting(tool.args_validator))
 
 
 @dataclass(slots=True)
@@ -147,6 +169,9 @@ class _Running:
     """The agent's own call that the kernel is about to make."""
 
     work: Any
+    runtime: Runtime | None = None
+    args: dict[str, Any] | None = None
+    result: Result | None = None
     signal: Exception | None = None  # what Pydantic AI's own machinery must see
 
 
@@ -157,21 +182,36 @@ def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:
     return (Touch(TouchKind.TOOL_USE, args["tool"], unsafe=True),)
 
 
+async def _preview(tool: str, arguments: dict[str, Any], bound: str | None = None) -> str:  # noqa: ARG001
+    """Refuse what nobody can be asked about: an approval must be of what will run."""
+    if bound == INEXACT:
+        raise Problem(
+            Code.APPROVAL_DENIED,
+            f"{tool} must be approved, and what it would be given cannot be told exactly: its arguments are objects "
+            "that the program made or changed. A hook or a wrapper that changes arguments must leave JSON values, or "
+            "a rule must allow the tool.",
+        )
+    return ""
+
+
 def _governed() -> Tool:
     @tool(
         name=GOVERNED, toolset="agent", risk="high", touches=_touches, permissions=("tool.use",), offered=False,
-        changing=True,
+        changing=True, preview=_preview,
     )  # fmt: skip
-    async def agent_tool(tool: str, arguments: dict[str, Any]) -> Answer[dict[str, Any]]:  # noqa: ARG001
+    async def agent_tool(
+        tool: str,
+        arguments: dict[str, Any],  # noqa: ARG001
+        bound: str | None = None,  # noqa: ARG001
+    ) -> Answer[dict[str, Any]]:
         """Use a tool that belongs to the agent itself."""
         running = _running.get()
         try:
-            result = await running.work()
-        except (ModelRetry, ToolFailed, ApprovalRequired) as signal:
+            result = running.result = Result(await running.work())
+        except SIGNALS as signal:
             running.signal = signal
-            return Answer({"result": None}, f"{tool} answered: {type(signal).__name__}")
-        value = result.return_value if isinstance(result, ToolReturn) else result
-        return Answer({"result": to_jsonable_python(value, fallback=repr)}, f"{tool} answered")
+            raise recorded(tool, signal) from None
+        return Answer({"result": result.value}, f"{tool} answered")
 
     return agent_tool
 
@@ -185,16 +225,23 @@ async def answered(
     """
     if not ctx.tool_call_approved:
         return None
-    ours = (ctx.tool_call_metadata or {}).get(APPROVAL)
+    told = ctx.tool_call_metadata
+    ours = told.get(APPROVAL) if isinstance(told, Mapping) else None
     if not isinstance(ours, Mapping) or not isinstance(ours.get("approval"), str):
         return None
     request: str = ours["approval"]
     with suppress(Answered, KeyError, Problem):  # somebody answered before, or nobody was asked: the ledger decides
         asked = runtime.parts.ledger.find(request).request
         if await runtime.digest(name, args, **how) in (asked.digest, asked.reviews):
-            by = str(ours.get("by") or "pydantic-ai")
-            runtime.parts.ledger.answer(request, Reply("granted", by=by))
+            runtime.parts.ledger.answer(request, Reply("granted", by=_by(ours.get("by"))))
     return request
+
+
+def _by(named: Any) -> str:
+    """Who said yes, as the program tells it; never a name that could be taken for one of ours."""
+    if not named:
+        return BY
+    return f"{BY}:{named if is_text(named) and len(named) <= _MOST_NAMED else short(named)}"
 
 
 def returned(outcome: Outcome, value: Any) -> ToolReturn[Any]:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any
 
 from handrail.front.mcp.ongoing import ONGOING, Ongoing
@@ -28,6 +28,7 @@ FORM: Mapping[str, Any] = {
 }
 _MAX_SHOWN = 4000
 _PENDING = Reply("pending", Scope.NONE)
+_BROUGHT: ContextVar[tuple[str, str, Reply] | None] = ContextVar("handrail-brought", default=None)  # with this call
 
 Console = Callable[[str], str | None]  # the address of the page where a person answers a request, by the request's id
 
@@ -44,14 +45,16 @@ class McpApprover:
 
     @property
     def asks(self) -> bool:
-        """Whether anybody is asked."""
-        return not self.headless
+        """Whether anybody is asked; nobody is where the call brought the answer along."""
+        return not self.headless and self._brought_along() is None
 
     async def ask(self, request: Request) -> Reply:
         """Wait for the answer as long as this call may; `pending` leaves the request on record."""
         ongoing = ONGOING.get()
         if self.headless or ongoing is None or self.ledger is None:
             return _PENDING
+        if (brought := self._brought(request)) is not None:
+            return brought
         log.warning("%s waits for an approval: handrail approvals grant %s", request.tool, request.id)
         ongoing.tell(f"waits for approval {request.id}: handrail approvals grant {request.id}")
         if self.trusts(ongoing):
@@ -108,7 +111,8 @@ class McpApprover:
     async def _form_sent(self, ongoing: Ongoing, request: Request) -> bool:
         """Ask by a form; what comes back is put on record as the client's."""
         answer = await _elicited(ongoing, request, form_for(question(request)))
-        self.take(request.id, answer, request.run_id)
+        if (reply := _reply(answer)) is not None:
+            self._put_on_record(request.id, reply)
         return False
 
     async def _page_shown(self, ongoing: Ongoing, request: Request, page: str) -> bool:
@@ -117,15 +121,40 @@ class McpApprover:
         return (await _elicited(ongoing, request, params)).get("action") == "accept"
 
     def take(self, request_id: Any, answer: Any, run_id: str) -> None:
-        """Put a client's answer to a form on record; what is no clear answer, or for another run, is none."""
-        if not self.trust_client or self.headless or self.ledger is None or not isinstance(answer, Mapping):
-            return
+        """Keep a client's answer to a form until the call that brought it asks; what is no clear answer is none.
+
+        Only then is it known what that call is: a yes that comes with another call is none to the one it names.
+        """
         reply = _reply(answer)
-        if reply is None or not isinstance(request_id, str):
-            return
-        with suppress(KeyError, Answered):
-            if self.ledger.find(request_id).request.run_id == run_id:
-                self.ledger.answer(request_id, reply)
+        _BROUGHT.set((request_id, run_id, reply) if isinstance(request_id, str) and reply is not None else None)
+
+    def _brought_along(self) -> tuple[str, str, Reply] | None:
+        """The request that this call names, the run, and the client's answer; none where its word does not count."""
+        ongoing = ONGOING.get()
+        return _BROUGHT.get() if ongoing is not None and ongoing.returned and self.trusts(ongoing) else None
+
+    def _brought(self, request: Request) -> Reply | None:
+        """Put the answer that came with a call on record, if it is to what this very call asks for."""
+        brought = self._brought_along()
+        if brought is None or self.ledger is None:
+            return None
+        named, run_id, reply = brought
+        try:
+            meant = self.ledger.find(named).request
+        except KeyError:
+            return None
+        if (meant.id, meant.digest, meant.run_id) != (request.id, request.digest, run_id):
+            return None
+        return reply if self._put_on_record(named, reply) else None
+
+    def _put_on_record(self, request_id: str, reply: Reply) -> bool:
+        """Whether this was the first answer."""
+        assert self.ledger is not None
+        try:
+            self.ledger.answer(request_id, reply)
+        except (KeyError, Answered):
+            return False
+        return True
 
 
 async def _elicited(ongoing: Ongoing, request: Request, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -137,7 +166,9 @@ async def _elicited(ongoing: Ongoing, request: Request, params: Mapping[str, Any
         return {}
 
 
-def _reply(answer: Mapping[str, Any]) -> Reply | None:
+def _reply(answer: Any) -> Reply | None:
+    if not isinstance(answer, Mapping):
+        return None
     action, content = answer.get("action"), answer.get("content")
     said_yes = isinstance(content, Mapping) and content.get("approve") is True
     if action == "accept" and said_yes:
