@@ -137,9 +137,9 @@ def _ground(options: Options) -> Ground:
     clock = options.clock or SystemClock()
     loaded = _settings(options)
     run_id = options.run_id or str(uuid7())
-    runs = Path(loaded.settings.runs_dir) if loaded.settings.runs_dir else paths.runs_dir()
+    runs = options.aside or Path(loaded.settings.runs_dir or paths.runs_dir())
     folder = create(runs, run_id)
-    if loaded.settings.runs_dir:
+    if loaded.settings.runs_dir and options.aside is None:
         elsewhere.note(paths.state_dir(), runs)
     journal = FileJournal.open(folder.path, run_id, clock, progress=options.progress)
     try:
@@ -162,7 +162,7 @@ def _composed(ground: Ground, undo: ExitStack) -> Composed:
         seen=journal.state.seen,
     )
     undo.callback(files.let_go)
-    ledger = undo.enter_context(closing(SqliteLedger(paths.state_dir() / "ledger.db", clock)))
+    ledger = undo.enter_context(closing(SqliteLedger((options.aside or paths.state_dir()) / "ledger.db", clock)))
     catalog, ground = _catalog(ground)
     limits = Limits(_limit_bounds(settings), journal.state.usage, clock.monotonic() - ground.folder.age(clock.now()))
     screen = JournaledScreen(journal, ground.redactor, options.screen)
@@ -221,7 +221,7 @@ def _settings(options: Options) -> Loaded:
     flags = {name: value for name, value in {"mode": options.mode, **options.flags}.items() if value is not None}
     if not is_text(os.path.realpath(options.workspace)):
         raise Misuse(paths.unreadable(os.path.realpath(options.workspace)))
-    return load(options.workspace, config=options.config, flags=flags, environment=os.environ)
+    return load(options.workspace, config=options.config, flags=flags, environment=os.environ, former=options.former)
 
 
 def _redactor(settings: Settings) -> Redactor:

@@ -37,6 +37,8 @@ class Options:
     parent_run: str | None = None
     progress: ports.Progress | None = None
     flags: Mapping[str, Any] = field(default_factory=dict)
+    former: Loaded | None = None  # what a project's file said before; see `settings.load`
+    aside: Path | None = None  # where a run that only judges is kept, and what it needs of the ledger
 
 
 @noun
@@ -178,6 +180,7 @@ def _skill_folders(ground: Ground) -> tuple[str, ...]:
 def _own_paths(ground: Ground) -> tuple[str, ...]:
     """Handrail's own folders and settings files: out of every tool's reach."""
     folders = [paths.state_dir(), paths.config_dir(), paths.cache_dir(), ground.folder.path.parent]
+    folders += [Path(ground.settings.runs_dir)] if ground.settings.runs_dir else []
     folders += [Path(file.path) for file in ground.loaded.files if file.layer != "project"]
     # Runs of other settings in the same project: their journals and archives are no more this run's than its own.
     others = elsewhere.within(paths.state_dir(), (root.path for root in ground.roots))

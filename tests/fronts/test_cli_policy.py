@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,45 @@ def test_judging_leaves_no_run_behind(cli: Cli) -> None:
     for argv in (("show",), ("explain", "read_file", "path=a.txt"), ("test", "table.toml"), ("check",)):
         assert cli("policy", *argv).code == 0
     assert cli.run_ids() == []
+
+
+JUDGED = (
+    ("show",),
+    ("explain", "read_file", "path=a.txt"),
+    ("explain", "write_file", "path=a.txt", "content=x"),
+    ("explain", "--enable", "run_command", "run_command", "command=ls"),
+    ("test", "table.toml"),
+    ("check",),
+)
+
+
+@pytest.mark.parametrize("state", ["/proc/nowhere", "file"])
+def test_judging_needs_no_place_to_keep_anything(cli: Cli, tmp_path: Path, state: str) -> None:
+    """The same is told where no folder can be made, and nothing is left behind in another place."""
+    (cli.work / "table.toml").write_text(TABLE)
+    (tmp_path / "moment").mkdir()
+    (tmp_path / "file").touch()
+    at, moment = str(tmp_path / state), str(tmp_path / "moment")
+    for argv in JUDGED:
+        usual, here = cli("policy", *argv), cli("policy", *argv, XDG_STATE_HOME=at, TMPDIR=moment)
+        assert (here.code, here.out, here.err) == (usual.code, usual.out, usual.err)
+    assert list((tmp_path / "moment").iterdir()) == []
+
+
+def test_judging_without_a_place_knows_grants_and_keeps_out_of_runs(cli: Cli) -> None:
+    """What the state folder says is read though nothing can be written there, and the runs' own place is withheld."""
+    user = Path(cli.env["XDG_CONFIG_HOME"], "handrail", "config.toml")
+    user.write_text(f'{user.read_text()}approvals.max_scope = "session"\n')
+    write = ("write_file", "path=a.txt", "content=x", "mode=overwrite", "expected_sha256=*")
+    asked = cli("call", "--headless", "--json", *write)
+    request = json.loads(asked.out)["error"]["details"]["approval"]["id"]
+    assert cli("approvals", "grant", request, "--scope", "session").code == 0
+    (cli.work / "kept").write_text("a file, so that no run can be made below")
+    user.write_text(f'{user.read_text()}runs_dir = "{cli.work}/kept"\n')
+    assert cli("call", "read_file", "path=a.txt").code == 1
+    granted = json.loads(cli("policy", "explain", "--json", *write).out)
+    assert (granted["decision"], granted["findings"][-1]["rule"].partition(".")[0]) == ("allow", "grant")
+    assert cli("policy", "explain", "read_file", "path=kept").code == 3
 
 
 @pytest.mark.parametrize("argv", [("nosuch",), ("read_file", "--permissions", "fs.fly"), ("read_file", "pth=a")])

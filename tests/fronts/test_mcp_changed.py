@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import errno
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from mcp import Client
+from mcp_types import NotificationParams
 
 from fronts.mcp_process import WAYS, client
 from handrail.errors import Code, Problem, SettingsFault
-from handrail.front.mcp import watch
 from handrail.front.mcp.door import Door
+from handrail.front.mcp.opening import Opening
+from handrail.front.mcp.server import MOST_SESSIONS, SdkServer
+from handrail.front.mcp.watch import AGAIN, HOLD_BACK, Watch
+from handrail.settings import Loaded, load
 
 BEFORE, AFTER = 'tools.enable = ["fs"]\n', 'tools.enable = ["fs", "exec"]\n'
 
@@ -88,33 +93,107 @@ async def test_a_client_hears_that_the_settings_file_has_changed(
     assert ("run_command" in before, "run_command" in after, before <= after) == (False, True, True)
 
 
-class Failing:
-    """A door whose run cannot be opened anew."""
+class Stub:
+    """A door to settings that say something else now, with what becomes of taking them."""
 
     is_open = True
 
-    def __init__(self, error: Exception) -> None:
-        self.error = error
+    def __init__(self, *ends: Exception | bool) -> None:
+        self.loaded = load(Path("/"), config={}, environment={})
+        self._ends = list(ends)
+        self.patience: list[float] = []
 
-    def differs(self) -> bool:
-        """Whether the settings have changed."""
+    def settings(self) -> Loaded:
+        """The settings as they are now."""
+        return self.loaded
+
+    def differs(self, _: Loaded) -> bool:
+        """Whether they are others."""
         return True
 
     async def reopen(self, patience: float) -> bool:
-        """Fail."""
-        raise self.error
+        """End as is said."""
+        self.patience.append(patience)
+        end = self._ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+
+class Told:
+    """Counts how often clients are told."""
+
+    times = 0
+
+    async def __call__(self) -> None:
+        """Tell."""
+        self.times += 1
+
+
+def watching(stub: Stub, told: Told) -> Watch:
+    """A watch that has seen other settings."""
+    made = Watch(cast("Door", stub), told)
+    made._seen = ()
+    return made
 
 
 @pytest.mark.parametrize(
-    "error", [SettingsFault("no"), Problem(Code.IO_ERROR, "no"), OSError(errno.ENOSPC, "no")], ids=repr
+    "error",
+    [SettingsFault("no"), Problem(Code.IO_ERROR, "no"), OSError(errno.ENOSPC, "no"), RuntimeError("no")],
+    ids=repr,
 )
-async def test_a_change_that_cannot_be_taken_is_told_and_watching_goes_on(
+async def test_a_change_that_cannot_be_taken_is_told_once_and_tried_again(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever it fails with: the settings, the records or the disk."""
+    """Whatever it fails with: the settings, the records, the disk, or what nobody foresaw."""
+    stub, told = Stub(error, error, True), Told()
+    watch = watching(stub, told)
+    for _ in range(2 * AGAIN):
+        await watch.look()
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+    assert caplog.messages[0].endswith(str(error))
+    assert (told.times, stub._ends, caplog.messages[1]) == (1, [], "the settings have changed and count from now on")
 
-    async def changed() -> None:
-        raise AssertionError("nothing has changed")
 
-    assert await watch._taken(cast("Door", Failing(error)), changed, 0.0)
-    assert "cannot be taken" in caplog.text
+async def test_calls_that_overlap_do_not_keep_a_change_out_for_ever() -> None:
+    """New ones are held back from time to time, and longer each time."""
+    stub = Stub(*[False] * (3 * HOLD_BACK))
+    watch = watching(stub, Told())
+    for _ in range(3 * HOLD_BACK):
+        await watch.look()
+    at_once = [0.0] * (HOLD_BACK - 1)
+    assert stub.patience == [*at_once, 10.0, *at_once, 20.0, *at_once, 40.0]
+
+
+class Session:
+    """A client of the handshake era; another one leaves while it is told."""
+
+    def __init__(self, known: dict[int, Any]) -> None:
+        self._known = known
+        self.heard = 0
+
+    async def send_tool_list_changed(self) -> None:
+        """Hear of the tools."""
+        self._known.pop(2, None)
+        self.heard += 1
+
+    send_resource_list_changed = send_prompt_list_changed = send_tool_list_changed
+
+
+async def test_a_session_that_ends_while_others_are_told_fails_nobody() -> None:
+    """It may be gone when its turn comes."""
+    server = SdkServer(Door(Opening()))
+    first = server._sessions[1] = Session(server._sessions)
+    second = server._sessions[2] = Session(server._sessions)
+    await server.changed()
+    assert (first.heard, second.heard, list(server._sessions)) == (3, 0, [1])
+
+
+async def test_one_client_that_greets_over_and_over_leaves_the_others_told() -> None:
+    """The SDK makes a session for each of its greetings; it counts as one."""
+    server = SdkServer(Door(Opening()))
+    first, second = object(), object()
+    for greeting in (first, *[second] * (MOST_SESSIONS + 1)):
+        session = SimpleNamespace(client_params=greeting)
+        await server._greeted(cast("Any", SimpleNamespace(session=session)), NotificationParams())
+    assert list(server._sessions) == [id(first), id(second)]

@@ -33,13 +33,13 @@ from handrail.front.mcp.opening import Opening
 from handrail.front.mcp.stdio import serve
 
 class Late(Opening):
-    def runtime(self, approver, run_id):
+    def runtime(self, approver, run_id, former=None):
         end = time.monotonic() + 20
         while not os.path.exists("go"):
             if time.monotonic() > end:
                 os._exit(3)
             time.sleep(0.01)
-        return super().runtime(approver, run_id)
+        return super().runtime(approver, run_id, former)
 
 asyncio.run(serve(Late()))
 """

@@ -45,9 +45,12 @@ def read_document(path: Path, shown: str | None = None) -> Document | None:
     raw = _read(path, shown)
     if raw is None or (path.name == PYPROJECT and b"handrail" not in raw):
         return None
-    text = _decoded(raw, shown)
+    return document_of(path, shown, _decoded(raw, shown), hashlib.sha256(raw).hexdigest())
+
+
+def document_of(path: Path, shown: str, text: str, digest: str) -> Document | None:
+    """Take a text for the settings file that it was read from; None where a pyproject.toml holds nothing of ours."""
     found, data = _parsed(text, shown)
-    digest = hashlib.sha256(raw).hexdigest()
     if path.name != PYPROJECT:
         return Document(path, shown, digest, digest, data, (), text, found)
     ours = _our_table(data, shown, found)

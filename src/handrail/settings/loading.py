@@ -6,13 +6,14 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from contextlib import suppress
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from handrail.errors import SettingsFault
 from handrail.settings import paths
-from handrail.settings.files import Document, project_document, read_document
+from handrail.settings.files import Document, document_of, project_document, read_document
 from handrail.settings.layers import Base, Layer, Origin, environment_layer, file_layer, mapping_layer
 from handrail.settings.merge import Merged
 from handrail.settings.model import BY_NAME, RuleEntry, Settings, Written
@@ -42,11 +43,22 @@ class Loaded:
     files: tuple[ReadFile, ...]
     digest: str  # of the effective values, not of their places
     workspace: str = ""  # the folder the project's file was looked for in
+    fault: str = ""  # why the project's file, as it is now, was not taken: what it said before counts
 
     def where(self, key: str) -> str:
         """The place of a setting, such as `handrail.toml:14`; empty for a default."""
         origin = self.origins[key]
         return "" if origin.layer == "default" else origin.where
+
+
+class Sources(NamedTuple):
+    """Where to look."""
+
+    base: Base
+    config: Path | Mapping[str, Any] | None
+    flags: Mapping[str, Any] | None
+    user_file: Path
+    store: TrustStore
 
 
 def load(
@@ -57,6 +69,7 @@ def load(
     environment: Mapping[str, str],
     user_config: Path | None = None,
     trust: TrustStore | None = None,
+    former: Loaded | None = None,
 ) -> Loaded:
     """Load settings in layers, each over the one before; SettingsFault names file, line and fix.
 
@@ -64,8 +77,26 @@ def load(
     the user's and the project's file, which are then not read. A path is what `--config` names, so the environment
     still applies; a mapping comes from a program that says all it wants, so the environment does not.
     Folders that settings name are taken from `workspace`, a relative `config` from the current folder.
+    With `former`, a project's file that cannot be taken counts as it did there: whoever can write it must not decide
+    whether a change of the others counts.
     """
     base = Base(os.path.realpath(workspace), environment)
+    store = trust_store(environment) if trust is None else trust
+    sources = Sources(base, config, flags, user_config or paths.user_file(environment), store)
+    try:
+        return _laid(sources, None)
+    except Exception as fault:
+        if former is not None and config is None:
+            with suppress(Exception):  # not the project's file, then: the first fault is told
+                kept = _laid(sources, former)
+                text = str(fault) if isinstance(fault, SettingsFault) else f"{type(fault).__name__}: {fault}"
+                return replace(kept, fault=text, warnings=(*kept.warnings, text))
+        raise
+
+
+def _laid(sources: Sources, former: Loaded | None) -> Loaded:
+    """Lay the layers over each other; with `former`, the project's file as it was read there."""
+    base, config = sources.base, sources.config
     merged = Merged(_defaults(base), base.workspace)
     files: list[ReadFile] = []
     if isinstance(config, Mapping):
@@ -73,13 +104,12 @@ def load(
     elif config is not None:
         merged.take(_config_layer(Path(config), base, files))
     else:
-        store = trust_store(environment) if trust is None else trust
-        for layer in _file_layers(base, user_config or paths.user_file(environment), store, files):
+        for layer in _file_layers(sources, former, files):
             merged.take(layer)
-    if not isinstance(config, Mapping) and (variables := environment_layer(environment, base)) is not None:
+    if not isinstance(config, Mapping) and (variables := environment_layer(base.environment, base)) is not None:
         merged.take(variables)
-    if flags:
-        merged.take(mapping_layer(flags, "flag", base))
+    if sources.flags:
+        merged.take(mapping_layer(sources.flags, "flag", base))
     _check_examples(merged.rules)
     return Loaded(
         _settings(merged), merged.origins, tuple(merged.warnings), tuple(files), _digest(merged), base.workspace
@@ -100,17 +130,27 @@ def _config_layer(path: Path, base: Base, files: list[ReadFile]) -> Layer:
     return file_layer(document, "config", base)
 
 
-def _file_layers(base: Base, user_file: Path, store: TrustStore, files: list[ReadFile]) -> Iterator[Layer]:
-    user = read_document(user_file, _shown(user_file, base))
+def _file_layers(sources: Sources, former: Loaded | None, files: list[ReadFile]) -> Iterator[Layer]:
+    base, store = sources.base, sources.store
+    user = read_document(sources.user_file, _shown(sources.user_file, base))
     if user is not None:
         files.append(_read(user, "user"))
         yield file_layer(user, "user", base)
-    project = project_document(Path(base.workspace))
+    project = project_document(Path(base.workspace)) if former is None else _as_it_was(former)
     if project is not None:
         trusted = store.trusts(project.path, project.pin)
         files.append(_read(project, "project", trusted=trusted))
         changed = not trusted and store.pinned(project.path) is not None
         yield file_layer(project, "project", base, trusted=trusted, changed=changed)
+
+
+def _as_it_was(former: Loaded) -> Document | None:
+    """The project's file with the content that was read then."""
+    for file in former.files:
+        if file.layer == "project":
+            path = Path(file.path)
+            return document_of(path, path.name, file.text, file.sha256)
+    return None
 
 
 def _read(document: Document, layer: str, *, trusted: bool = True) -> ReadFile:

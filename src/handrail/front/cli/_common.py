@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -93,6 +93,7 @@ async def opened(given: Mapping[str, Any], **how: Any) -> AsyncIterator[Runtime]
     import logging
 
     from handrail.runtime import Runtime
+    from handrail.worlds import Options
 
     # What a person must know is said in the command line's own words.
     logging.getLogger("handrail").setLevel(logging.ERROR)
@@ -105,9 +106,10 @@ async def opened(given: Mapping[str, Any], **how: Any) -> AsyncIterator[Runtime]
     from handrail.front.cli._settings import config_of
 
     workspace = workspace_of(given)
-    runtime = Runtime.open(
-        workspace,
-        config=config_of(given, workspace),
+    config = config_of(given, workspace)
+    options = Options(
+        Path(workspace),
+        config=Path(config) if isinstance(config, str) else config,
         run_id=given.get("run_id"),
         mode="headless" if given.get("headless") else None,
         caller="cli",
@@ -115,6 +117,7 @@ async def opened(given: Mapping[str, Any], **how: Any) -> AsyncIterator[Runtime]
         progress=progress,
         **how,
     )
+    runtime = Runtime(options)
     async with runtime:
         runtime.parts.ledger.replay_flags = _replay_flags(given, runtime)
         warn(runtime.parts.loaded)
@@ -156,12 +159,50 @@ def unknown(what: str, name: str, known: Iterable[str]) -> click.UsageError:
 
 @asynccontextmanager
 async def judging(given: Mapping[str, Any]) -> AsyncIterator[Runtime]:
-    """Open a runtime to ask it about policy; as nothing is called, no run is left behind."""
+    """Open a runtime to ask it about policy, also where nothing can be kept: nothing is called."""
+    from contextlib import AsyncExitStack
+
+    from handrail.errors import Code, RunFault
+
+    async with AsyncExitStack() as stack:
+        try:
+            runtime = await stack.enter_async_context(_leaving_nothing(given))
+        except RunFault as fault:
+            if fault.code is not Code.JOURNAL_UNAVAILABLE:
+                raise
+            try:
+                aside = stack.enter_context(_aside())
+            except OSError:
+                raise fault from None
+            runtime = await stack.enter_async_context(_leaving_nothing(given, aside))
+        yield runtime
+
+
+@contextmanager
+def _aside() -> Iterator[Path]:
+    """A folder for a moment, with what the user's ledger says if it is one that calls would trust."""
+    import shutil
+    from contextlib import suppress
+    from tempfile import TemporaryDirectory
+
+    from handrail.settings import paths
+
+    with TemporaryDirectory(prefix="handrail-") as name:
+        for file in (paths.state_dir() / "ledger.db", paths.state_dir() / "ledger.db-wal"):
+            with suppress(OSError):
+                found = file.lstat()
+                if found.st_uid == os.geteuid() and not found.st_mode & 0o022:
+                    shutil.copy(file, name, follow_symlinks=False)
+        yield Path(name)
+
+
+@asynccontextmanager
+async def _leaving_nothing(given: Mapping[str, Any], aside: Path | None = None) -> AsyncIterator[Runtime]:
     import shutil
 
     folder = None
     try:
-        async with opened(given) as runtime:
+        async with opened(given, aside=aside) as runtime:
             folder = runtime.parts.folder.path
             yield runtime
     finally:

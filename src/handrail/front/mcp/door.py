@@ -27,6 +27,7 @@ from handrail.words import Mode, Outcome, Status
 
 if TYPE_CHECKING:
     from handrail.runtime import Runtime
+    from handrail.settings import Loaded
 
 log = logging.getLogger("handrail.mcp")
 
@@ -74,7 +75,7 @@ class Door:
 
     async def __aenter__(self) -> Door:
         try:
-            await self._enter(None)
+            await self._enter()
         finally:
             self._open.set()  # where it could not be opened, whoever waits for it is refused
         return self
@@ -104,9 +105,9 @@ class Door:
         """Whether a client may be asked something during its call: for its own form, or to open a page."""
         return self._approver.trust_client or self._approver.console is not None
 
-    async def _enter(self, run_id: str | None) -> None:
+    async def _enter(self, run_id: str | None = None, former: Loaded | None = None) -> None:
         self._approver.ledger = None  # filled in by the runtime that opens
-        runtime = await self._opening.runtime(self._approver, run_id).__aenter__()
+        runtime = await self._opening.runtime(self._approver, run_id, former).__aenter__()
         settings = runtime.parts.loaded.settings
         self._approver.wait_seconds = min(settings.mcp.wait_seconds, settings.approvals.wait_seconds)
         self._approver.headless = settings.mode is Mode.HEADLESS
@@ -120,9 +121,13 @@ class Door:
         self._last: dict[Any, list[dict[str, Any]]] = {}
         self._runtime, self._run_id, self.loaded = runtime, runtime.run_id, runtime.parts.loaded
 
-    def differs(self) -> bool:
-        """Whether the settings say something else now than when the run was opened; SettingsFault when they cannot."""
-        return not self.is_open or self._opening.settings().digest != self.loaded.digest
+    def settings(self) -> Loaded:
+        """The settings as they are now; SettingsFault when they cannot be taken, but not for a project's file alone."""
+        return self._opening.settings(self.loaded)
+
+    def differs(self, settings: Loaded) -> bool:
+        """Whether the run is to be opened for these settings: they say something else than those it was opened with."""
+        return not self.is_open or settings.digest != self.loaded.digest
 
     async def reopen(self, patience: float = 0.0) -> bool:
         """Open the same run with the settings as they are now; False while calls are going on.
@@ -142,7 +147,7 @@ class Door:
             runtime, self._runtime = self._runtime, None
             if runtime is not None:
                 await runtime.__aexit__(None, None, None)
-            await self._enter(self._run_id)
+            await self._enter(self._run_id, self.loaded)
         except TimeoutError:
             return False
         finally:

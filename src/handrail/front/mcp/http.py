@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from handrail.errors import Misuse
@@ -34,10 +35,13 @@ log = logging.getLogger("handrail.mcp")
 
 PATH = "/mcp"
 MOST_SESSIONS = 1000
+BACKLOG = 2048
+SHOWN = "handrail.shown"  # of a request's state: what to call once it has shown the token
 SOON_SECONDS = 0.05
 _SESSION, _VERSION, _METHOD, _NAME = b"mcp-session-id", b"mcp-protocol-version", b"mcp-method", b"mcp-name"
 _ROUTING = frozenset({_SESSION, _VERSION, _METHOD, _NAME})
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_LAST = {"type": "http.response.body", "body": b"", "more_body": False}
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Asked = tuple[bytes, str | int]
@@ -50,6 +54,8 @@ class Front:
         self._door, self._sdk, self._guard = door, sdk, guard
         self._sessions: dict[bytes, Peer] = {}
         self._asked: dict[Asked, asyncio.Task[dict[str, Any]]] = {}
+        self._streams: set[asyncio.Task[Any]] = set()  # requests that last until somebody ends them
+        self._ending = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -60,6 +66,7 @@ class Front:
         try:
             headers: Headers = dict(scope["headers"])
             self._guard.check(headers, scope["headers"])
+            _shown(scope)
             if scope["path"] != PATH:
                 raise Stopped(404)
             if scope["method"] == "POST":
@@ -68,6 +75,30 @@ class Front:
                 await self._other(scope, headers, receive, send)
         except Stopped as stopped:
             await respond(send, stopped.status, stopped.body, stopped.headers)
+        except asyncio.CancelledError:
+            if not self._ending:
+                raise
+        if self._ending:
+            await _cut(send)
+
+    def end(self) -> None:
+        """End the streams, and all other requests once they are cancelled, without a word on stderr."""
+        self._ending = True
+        for stream in self._streams:
+            stream.cancel()
+
+    async def _leave(self, scope: Scope, receive: Receive, send: Send, *, lasts: bool = False) -> None:
+        """Have the SDK answer; what lasts until the client leaves is ended with the server."""
+        task = asyncio.current_task()
+        assert task is not None
+        if lasts:
+            self._streams.add(task)
+        try:
+            await self._sdk(scope, receive, send)
+        finally:
+            self._streams.discard(task)
+        with suppress(RuntimeError):  # it is ended already, but for streams that the SDK stops when the process ends
+            await send(_LAST)
 
     async def _post(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         body = await self._guard.body(receive)
@@ -79,14 +110,15 @@ class Front:
             if message.get("method") == "initialize":
                 await self._handshake(scope, message, _again(body, receive), send)
                 return
-        await self._sdk(scope, _again(body, receive), send)
+        lasts = message.__class__ is dict and message.get("method") == "subscriptions/listen"
+        await self._leave(scope, _again(body, receive), send, lasts=lasts)
 
     async def _other(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "DELETE"):
             raise Stopped(405, b"", [(b"allow", b"GET, POST, DELETE")])
         if scope["method"] == "DELETE":
             self._sessions.pop(headers.get(_SESSION, b""), None)
-        await self._sdk(scope, receive, send)
+        await self._leave(scope, receive, send, lasts=scope["method"] == "GET")
 
     # ── the short way ────────────────────────────────────────────────────────────────────────
 
@@ -252,6 +284,21 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
+def _shown(scope: Scope) -> None:
+    """Tell the connection of a request that its client has the token."""
+    shown = scope.get("state", {}).get(SHOWN)
+    if shown is not None:
+        shown()
+
+
+async def _cut(send: Send) -> None:
+    """End the response of a request that is cut off by the end of the server; nothing where it has ended."""
+    with suppress(RuntimeError):  # it has begun
+        await respond(send, 503, b"The server ends.\n")
+    with suppress(RuntimeError):  # it has ended
+        await send(_LAST)
+
+
 async def _nothing() -> Any:
     return {"type": "http.request", "body": b"", "more_body": False}
 
@@ -285,6 +332,7 @@ async def serve(opening: Opening, address: str, token_file: str | None) -> None:
     """Listen until the process is told to end."""
     import uvicorn
 
+    from handrail.front.mcp.connections import Connections, Listening, protocol, room
     from handrail.front.mcp.token import bearer_token, kept_in
     from handrail.front.mcp.watch import watching
 
@@ -294,15 +342,18 @@ async def serve(opening: Opening, address: str, token_file: str | None) -> None:
     guard = guard_for(host, bearer_token(token_file, os.environ))
     if kept is not None:
         sys.stderr.write(f"the token of the first start still counts; it is kept in {kept}\n")
+    connections = Connections(room())
     async with Door(opening) as door:
         front, sdk = application(door, guard)
         config = uvicorn.Config(
             front, host, port, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2,
             ws="none",  # an upgrade would come past the guard
+            http=protocol(connections),
+            backlog=max(1, min(128, connections.most // 8)),  # so many are taken before any of them can make room
         )  # fmt: skip
-        server = uvicorn.Server(config)
-        async with watching(door, sdk.changed):
-            listening = asyncio.ensure_future(_tell(server, host))
+        server = Listening(config, front.end)
+        async with watching(door, sdk.changed), connections.swept():
+            listening = asyncio.ensure_future(_tell(server, host, listener))
             await server.serve(sockets=[listener])
             listening.cancel()
 
@@ -311,7 +362,7 @@ def _listening(host: str, port: int) -> socket.socket:
     """Listen at once: what stands in the way is said before anything is opened."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=2048)
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
         # Connections have it from here. The loop sets it only on sockets that name their protocol, which this one does
         # not, and without it every answer waits 40 ms for the client to confirm its first half.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -328,10 +379,11 @@ def place(address: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-async def _tell(server: Any, host: str) -> None:
+async def _tell(server: Any, host: str, listener: socket.socket) -> None:
     """Say where it listens, once it does."""
     while not server.started:  # noqa: ASYNC110  uvicorn has no event for it
         await asyncio.sleep(0.005)
+    listener.listen(BACKLOG)  # uvicorn's own number is how many are taken at once; more than that may wait
     port = server.servers[0].sockets[0].getsockname()[1]
     sys.stderr.write(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}{PATH}\n")
     sys.stderr.flush()

@@ -33,20 +33,24 @@ class Opening:
     progress: Progress | None = None
     console: Console | None = None  # where people answer requests in a browser, if anything serves that
 
-    def runtime(self, approver: McpApprover, run_id: str | None) -> Runtime:
-        """Prepare the run; with a name, the one of this name."""
+    def runtime(self, approver: McpApprover, run_id: str | None, former: Loaded | None = None) -> Runtime:
+        """Prepare the run; with a name, the one of this name, whose settings were `former`."""
         from handrail.runtime import Runtime
+        from handrail.worlds import Options
 
-        return Runtime.open(
-            self.workspace,
-            config=self.config,
+        if self.dialect != "native":
+            dialects.get(self.dialect)
+        options = Options(
+            Path(self.workspace),
+            config=self._config,
             run_id=run_id or self.run_id,
             approver=approver,
-            dialect=self.dialect,
             tools=self.tools,
             caller="mcp",
             progress=self.progress,
+            former=former,
         )
+        return Runtime(options, self.dialect)
 
     def check(self) -> None:
         """Refuse, by a Fault, what can be known to be wrong before the run is opened: settings, the dialect."""
@@ -54,7 +58,10 @@ class Opening:
             dialects.get(self.dialect)
         self.settings()
 
-    def settings(self) -> Loaded:
+    def settings(self, former: Loaded | None = None) -> Loaded:
         """The settings as they are now; SettingsFault when they cannot be taken."""
-        config = Path(self.config) if isinstance(self.config, str) else self.config
-        return load(Path(self.workspace), config=config, environment=os.environ)
+        return load(Path(self.workspace), config=self._config, environment=os.environ, former=former)
+
+    @property
+    def _config(self) -> Path | Mapping[str, Any] | None:
+        return Path(self.config) if isinstance(self.config, str) else self.config

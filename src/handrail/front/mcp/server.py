@@ -80,8 +80,8 @@ class SdkServer:
         await asyncio.gather(*(self._tell(number) for number in list(self._sessions)))
 
     async def _tell(self, number: int) -> None:
-        session = self._sessions[number]
         try:
+            session = self._sessions[number]
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await session.send_tool_list_changed()
                 await session.send_resource_list_changed()
@@ -90,9 +90,11 @@ class SdkServer:
             self._sessions.pop(number, None)
 
     async def _greeted(self, ctx: Context, _: types.NotificationParams) -> None:
+        number = id(ctx.session.client_params)  # of the connection; the SDK makes a session for each message
+        self._sessions.pop(number, None)
         if len(self._sessions) >= MOST_SESSIONS:
             self._sessions.pop(next(iter(self._sessions)))
-        self._sessions[id(ctx.session)] = ctx.session
+        self._sessions[number] = ctx.session
 
     async def _answer(self, ctx: Context, _: Any) -> Any:
         peer = peer_of(ctx)

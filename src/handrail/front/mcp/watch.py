@@ -18,19 +18,19 @@ from handrail.settings.trust import trust_store
 log = logging.getLogger("handrail.mcp")
 
 LOOK_SECONDS = 1.0
+AGAIN = 60  # looks, after which files that could not be taken are read again: it may have been the machine's fault
+CLOSED = 10  # times as long between looks while no run could be opened
 HOLD_BACK = 20  # looks in vain, after which new calls wait for those that are going on
 PATIENCE_SECONDS = 10.0
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
+Changed = Callable[[], Awaitable[None]]
 
 
 @asynccontextmanager
-async def watching(
-    door: Door, changed: Callable[[], Awaitable[None]], seconds: float = LOOK_SECONDS
-) -> AsyncIterator[None]:
+async def watching(door: Door, changed: Changed, seconds: float = LOOK_SECONDS) -> AsyncIterator[None]:
     """Watch the settings of a door for as long as this lasts."""
-    seen = stamp(door.loaded)
-    task = asyncio.ensure_future(_watch(door, changed, seconds, seen))
+    task = asyncio.ensure_future(_watch(Watch(door, changed), seconds))
     try:
         yield
     finally:
@@ -39,35 +39,65 @@ async def watching(
             await task
 
 
-async def _watch(door: Door, changed: Callable[[], Awaitable[None]], seconds: float, seen: Stamp) -> None:
-    tried = 0
+async def _watch(watch: Watch, seconds: float) -> None:
     while True:
-        await asyncio.sleep(seconds if door.is_open else seconds * 10)
-        now = stamp(door.loaded)
-        if now == seen and door.is_open:
-            continue
-        tried += 1
-        patience = PATIENCE_SECONDS if tried % HOLD_BACK == 0 else 0.0
-        if await _taken(door, changed, patience):
-            seen, tried = now, 0
+        await asyncio.sleep(seconds if watch.door.is_open else seconds * CLOSED)
+        await watch.look()
 
 
-async def _taken(door: Door, changed: Callable[[], Awaitable[None]], patience: float) -> bool:
-    """Take changed settings into use; False: to be tried again."""
-    try:
-        if not door.differs():
+class Watch:
+    """What was seen of the settings of a door, and what was told of it."""
+
+    def __init__(self, door: Door, changed: Changed) -> None:
+        self.door, self._changed, self._seen = door, changed, stamp(door.loaded)
+        self._looks = self._tried = 0
+        self._told = ""  # why files cannot be taken; empty where all are
+
+    async def look(self) -> None:
+        """Look once; whatever goes wrong is told, and looked at again."""
+        try:
+            now = stamp(self.door.loaded)
+            self._looks += 1
+            again = self._told and self._looks % AGAIN == 0
+            if now == self._seen and self.door.is_open and not again:
+                return
+            self._tried += 1
+            if await self._taken(self._patience()):
+                self._seen, self._tried = now, 0
+        except Exception as error:  # noqa: BLE001  nobody would notice that nothing is looked at any more
+            self._tell(f"looking at the settings failed and is tried again: {type(error).__name__}: {error}", error)
+
+    def _patience(self) -> float:
+        """How long new calls are to wait: longer each time, so that calls that overlap keep no change out for ever."""
+        times, rest = divmod(self._tried, HOLD_BACK)
+        return 0.0 if rest else PATIENCE_SECONDS * 2 ** min(times - 1, 8)
+
+    async def _taken(self, patience: float) -> bool:
+        """Take changed settings into use; False: to be tried again."""
+        door = self.door
+        try:
+            settings = door.settings()
+            differs = door.differs(settings)
+            if differs and not await door.reopen(patience):
+                if patience:
+                    log.warning("the settings have changed; they count once the calls that are going on have ended")
+                return False
+        except (Fault, Problem, OSError) as fault:
+            still = "the former ones still count" if door.is_open else "every call is refused until they are mended"
+            self._tell(f"the settings have changed and cannot be taken, so {still}: {fault}")
             return True
-        if not await door.reopen(patience):
-            if patience:
-                log.warning("the settings have changed; they count once the calls that are going on have ended")
-            return False
-    except (Fault, Problem, OSError) as fault:
-        still = "the former ones still count" if door.is_open else "every call is refused until they are mended"
-        log.error("the settings have changed and cannot be taken, so %s: %s", still, fault)
+        why = settings.fault
+        self._tell(f"the project's settings cannot be taken, so its former ones still count: {why}" if why else "")
+        if differs:
+            log.warning("the settings have changed and count from now on")
+            await self._changed()
         return True
-    log.warning("the settings have changed and count from now on")
-    await changed()
-    return True
+
+    def _tell(self, text: str, error: Exception | None = None) -> None:
+        """Say once what is wrong."""
+        if text and text != self._told:
+            log.error("%s", text, exc_info=error)
+        self._told = text
 
 
 def stamp(loaded: Loaded) -> Stamp:
