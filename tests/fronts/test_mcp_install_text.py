@@ -57,7 +57,7 @@ SERVERS = strategies.dictionaries(strategies.sampled_from(["a", "handrail", "{",
 
 
 @given(
-    strategies.dictionaries(strategies.text(), VALUES),
+    strategies.dictionaries(strategies.text(max_size=8), VALUES, max_size=5),
     strategies.sampled_from([None, 0, 1, "\t"]),
     strategies.none() | SERVERS,
 )
