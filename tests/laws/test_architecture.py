@@ -219,8 +219,8 @@ def test_no_group_is_repeated_for_good() -> None:
         texts = [node.value for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Constant)]
         for text in texts:
             shown = text.decode("latin-1") if isinstance(text, bytes) else str(text)
-            outside = CLASS.sub(".", shown)
-            assert "(?" not in shown or GREEDY_GROUP.search(outside) is None, f"{path.name}: {shown}"
+            if "(?" in shown and GREEDY_GROUP.search(shown):
+                assert GREEDY_GROUP.search(CLASS.sub(".", shown)) is None, f"{path.name}: {shown}"
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -458,9 +458,10 @@ def test_text_that_shows_one_secret_after_the_other_takes_few_passes(
     assert passes <= 20
 
 
-@pytest.mark.parametrize("value", ["Ж" * 840, '{"a":"' + "ключ" * 800 + '"}', 'k\n"' * 1500])
-def test_a_known_value_may_be_long_in_every_spelling(value: str) -> None:
+@pytest.mark.parametrize("text", ["Ж{}", '{{"ключ":{}}}', '"{}"\n'])
+def test_a_known_value_may_be_long_in_every_spelling(text: str) -> None:
     """However long it becomes where it is written in a URL, in JSON or in HTML."""
+    value = "".join(text.format(number) for number in range(900))
     redactor = Redactor((value,), database=DATABASE)
     for spelling in (value, quote(value, safe=""), json.dumps(value)[1:-1]):
         assert spelling not in redactor.text(f"before {spelling} after"), spelling[:40]
