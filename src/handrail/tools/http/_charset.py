@@ -17,6 +17,7 @@ _BOMS = (
     (b"\xff\xfe", "utf-16-le"),
     (b"\xfe\xff", "utf-16-be"),
 )
+_MARKS = tuple(mark for mark, _ in _BOMS)
 _WIDE = ("utf-16", "utf-32")
 # As browsers read them.
 _MEANT = {"iso-8859-1": "windows-1252", "latin-1": "windows-1252", "latin1": "windows-1252", "ascii": "windows-1252"}
@@ -72,7 +73,8 @@ def _named(body: bytes, content_type: str) -> tuple[str, str] | None:
 
 def is_binary(body: bytes, content_type: str) -> bool:
     """Whether a body is no text: NUL or many control characters, unless it is said to be UTF-16 or UTF-32."""
-    if body.startswith(tuple(mark for mark, _ in _BOMS)) or any(name in content_type.lower() for name in _WIDE):
+    kind = content_type.lower()
+    if body.startswith(_MARKS) or "utf-16" in kind or "utf-32" in kind:
         return False
     head = body[:_LOOKED_AT]
     if b"\0" in head:
