@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,13 @@ def own_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
         if name.startswith("HANDRAIL_") and name != "HANDRAIL_TEST_SCALE":
             monkeypatch.delenv(name)
     return home
+
+
+@pytest.fixture(autouse=True)
+def own_log() -> Iterator[None]:
+    """Have a test that runs a command in its own process keep no other from hearing what is logged."""
+    yield
+    logging.getLogger("handrail").setLevel(logging.NOTSET)
 
 
 @pytest.fixture
