@@ -170,8 +170,8 @@ class Running:
         began = time.monotonic()
         try:
             child = await self._streams.start(self._host, self._work, self._program)
-        except BaseException:
-            guard.dismiss()
+        except BaseException as fault:
+            await to_its_end(self._unstarted(fault, before, guard))
             raise
         tree = Tree(child)
         sentry = None if self._host.terms.review else Sentry(guard, self._warnings.extend, self._host.sentries)
@@ -193,6 +193,14 @@ class Running:
             return await self._reviewed(child, self._finished(ended, seconds))
         finally:
             child.discard()
+
+    async def _unstarted(self, fault: BaseException, before: Look, guard: Guard) -> None:
+        """Let a program go that nobody saw start; where that was cut off, it may have begun."""
+        try:
+            if isinstance(fault, asyncio.CancelledError) and not self._host.terms.review:
+                await self._told(before, guard)
+        finally:
+            guard.dismiss()
 
     async def _settled(self, before: Look, guard: Guard, sentry: Sentry | None) -> None:
         """See to all that a program leaves: each step is made, whatever becomes of the ones before it."""
