@@ -7,16 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dialects._speaking import OPEN, Speak, Voice
-
-CONFIG = {"tools": {"enable": ["fs"]}, **OPEN}
-
-
-async def text(say: Voice, tool: str, **args: object) -> str:
-    """The text that a call gives."""
-    told = await say(tool, **args)
-    assert told["isError"] is False, told
-    return str(told["content"][0]["text"])
+from dialects._speaking import Speak
+from dialects.test_mcp_filesystem import CONFIG, text
 
 
 @pytest.fixture

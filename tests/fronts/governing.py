@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from pydantic_ai import Agent, FunctionToolset
@@ -17,6 +19,15 @@ RULES = [
     {"effect": "ask", "touch": "fs.write", "target": "asked/**"},
 ]
 ran: list[Any] = []  # what the tools did
+
+
+@asynccontextmanager
+async def unwatched(work: Path) -> AsyncIterator[Runtime]:
+    """A runtime in which nobody is asked, and whose tools have done nothing yet."""
+    ran.clear()
+    config = {"tools": {"enable": ["fs"]}, "rules": RULES}
+    async with Runtime.open(work, config=config, mode="headless", run_id="one") as opened:
+        yield opened
 
 
 def with_set(names: set[str]) -> str:

@@ -20,7 +20,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.tools import DeferredToolResults, ToolApproved
 from pydantic_core import core_schema
 
-from fronts.governing import RULES, asked, governed, ran, with_set
+from fronts.governing import asked, governed, ran, unwatched, with_set
 from fronts.test_pydantic_ai import Calls
 from handrail import Runtime
 from handrail.ports import Reply
@@ -33,9 +33,7 @@ SECRET = "plover-4711-xyzzy"  # what no pattern takes for a secret
 @pytest.fixture
 async def runtime(work: Path, own_user: Path) -> AsyncIterator[Runtime]:
     """A runtime that nobody watches; tools whose names begin with `free` may run."""
-    ran.clear()
-    config = {"tools": {"enable": ["fs"]}, "rules": RULES}
-    async with Runtime.open(work, config=config, mode="headless", run_id="one") as opened:
+    async with unwatched(work) as opened:
         yield opened
 
 

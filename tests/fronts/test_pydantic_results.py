@@ -18,7 +18,7 @@ from pydantic_ai.messages import BinaryContent, ImageUrl, TextContent, ToolRetur
 from pydantic_ai.tools import DeferredToolRequests
 from pydantic_ai.toolsets import CombinedToolset
 
-from fronts.governing import RULES, asked, governed, ran, with_set
+from fronts.governing import asked, governed, ran, unwatched, with_set
 from fronts.test_pydantic_ai import Calls, kinds
 from handrail import Runtime
 from handrail.pydantic_ai import APPROVAL, Governance, HandrailToolset
@@ -30,9 +30,7 @@ KEY = f"ghp_{'a1B2c3D4e5F6' * 3}"
 @pytest.fixture
 async def runtime(work: Path, own_user: Path) -> AsyncIterator[Runtime]:
     """A runtime that nobody watches; tools whose names begin with `free` may run."""
-    ran.clear()
-    config = {"tools": {"enable": ["fs"]}, "rules": RULES}
-    async with Runtime.open(work, config=config, mode="headless", run_id="one") as opened:
+    async with unwatched(work) as opened:
         yield opened
 
 
