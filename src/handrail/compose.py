@@ -207,8 +207,9 @@ def _catalog(ground: Ground) -> tuple[Catalog, Ground]:
     """All tools, and the ground with a warning of each thing that its settings say and hardly mean."""
     catalog = Catalog(ground.options.tools, lazy=builtin(), more=entry_point_tools)
     found = at_start(ground.loaded, catalog)
-    for warning in found:
-        log.warning("%s", warning)
+    for warning in (*ground.loaded.warnings, *found):
+        if warning != ground.loaded.fault:  # which whoever opened the run anew tells
+            log.warning("%s", warning)
     loaded = replace(ground.loaded, warnings=(*ground.loaded.warnings, *found))
     return catalog, replace(ground, loaded=loaded)
 
@@ -221,7 +222,10 @@ def _settings(options: Options) -> Loaded:
     flags = {name: value for name, value in {"mode": options.mode, **options.flags}.items() if value is not None}
     if not is_text(os.path.realpath(options.workspace)):
         raise Misuse(paths.unreadable(os.path.realpath(options.workspace)))
-    return load(options.workspace, config=options.config, flags=flags, environment=os.environ, former=options.former)
+    return load(
+        options.workspace, config=options.config, flags=flags, environment=os.environ, former=options.former,
+        trust=options.trust,
+    )  # fmt: skip
 
 
 def _redactor(settings: Settings) -> Redactor:

@@ -14,7 +14,7 @@ from handrail.gates.asking import digest_of
 from handrail.output.redact import Redactor
 from handrail.policy import ToolFacts, World
 from handrail.policy.rules import Rule
-from handrail.settings import Loaded, Settings, paths
+from handrail.settings import Loaded, Settings, TrustStore, paths
 from handrail.store import elsewhere
 from handrail.store.folders import RunFolder
 from handrail.store.journal import FileJournal
@@ -38,6 +38,7 @@ class Options:
     progress: ports.Progress | None = None
     flags: Mapping[str, Any] = field(default_factory=dict)
     former: Loaded | None = None  # what a project's file said before; see `settings.load`
+    trust: TrustStore | None = None  # none: the user's own
     aside: Path | None = None  # where a run that only judges is kept, and what it needs of the ledger
 
 
@@ -80,7 +81,7 @@ class Worlds:
             disable=disabled(settings),
             protected=settings.workspace.protected,
             own_paths=_own_paths(ground),
-            settings_files=tuple(os.path.realpath(file.path) for file in loaded.files),
+            settings_files=tuple(dict.fromkeys(name for file in loaded.files for name in file.way)),
             skill_folders=_skill_folders(ground),
             allowed_hosts=settings.http.allowed_hosts,
             mode=settings.mode,

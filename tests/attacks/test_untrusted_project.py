@@ -55,11 +55,11 @@ def value_of(settings: Settings, key: str) -> Any:
 WIDER = {
     "mode": ('mode = "headless"', 'mode = "interactive"', 1, "loosens headless to interactive"),
     "runs_dir": ("", 'runs_dir = "/tmp/elsewhere"', 1, "is for a trusted file to set"),
-    "workspace.root": ("", '[workspace]\nroot = "/etc"', 2, "leaves the project for /etc"),
+    "workspace.root": ("", '[workspace]\nroot = "/etc"', 2, "is for a trusted file to set"),
     "workspace.allow_absolute": ("", "[workspace]\nallow_absolute = true", 2, "loosens false to true"),
     "workspace.protected": ("", "[workspace]\nprotected = []", 2, "takes out '.env*'"),
-    "workspace.read": ("", '[workspace]\nread = ["/etc"]', 2, "adds '/etc'"),
-    "workspace.write": ("", '[workspace]\nwrite = ["/etc"]', 2, "adds '/etc'"),
+    "workspace.read": ("", '[workspace]\nread = ["/etc"]', 2, "is for a trusted file to set"),
+    "workspace.write": ("", '[workspace]\nwrite = ["/etc"]', 2, "is for a trusted file to set"),
     "tools.enable": ("", '[tools]\nenable = ["fs", "delete_path"]', 2, "adds 'fs', 'delete_path'"),
     "tools.disable": ('tools.disable = ["a", "b"]', '[tools]\ndisable = ["a"]', 2, "takes out 'b'"),
     "tools.repair": ("tools.repair = false", "[tools]\nrepair = true", 2, "loosens false to true"),
@@ -181,7 +181,7 @@ def test_the_same_words_count_once_a_person_trusts_them(home: Path, key: str) ->
 def test_an_untrusted_project_may_narrow(home: Path) -> None:
     """What only narrows is in force at once, with its place and without a warning."""
     project = (
-        'mode = "headless"\n[workspace]\nroot = "src"\nprotected = [".env*", "!.env.example", "keys"]\n'
+        'mode = "headless"\n[workspace]\nprotected = [".env*", "!.env.example", "keys"]\n'
         '[tools]\nenable = ["a"]\ndisable = ["grep"]\nrepair = false\n[http]\nallowed_hosts = ["x.a.org:443"]\n'
         + NARROW
     )
@@ -189,7 +189,7 @@ def test_an_untrusted_project_may_narrow(home: Path) -> None:
     loaded = opened(home, project, user)
     found = loaded.settings
     assert loaded.warnings == ()
-    assert (found.mode, found.workspace.root) == ("headless", str(home / "project/src"))
+    assert found.mode == "headless"
     assert found.workspace.protected == (".env*", "!.env.example", "keys")
     assert (found.tools.enable, found.tools.disable, found.tools.repair) == (("a",), ("grep",), False)
     assert found.http.allowed_hosts == ("x.a.org:443",)
@@ -197,42 +197,18 @@ def test_an_untrusted_project_may_narrow(home: Path) -> None:
     assert loaded.where("mode") == "handrail.toml:1"
 
 
-@pytest.mark.parametrize("root", ["..", "../project2", "out", "src/../..", "/", "~", "src/up"])
-def test_no_spelling_of_a_root_leaves_the_project(home: Path, root: str) -> None:
-    """Neither `..` nor a link inside the project leads out of it."""
-    (home / "project2").mkdir()
-    (home / "project/out").symlink_to("/etc")
-    (home / "project/src/up").symlink_to("../..")
-    loaded = opened(home, f'[workspace]\nroot = "{root}"\n')
-    assert loaded.settings.workspace.root == str(home / "project")
-    assert len(loaded.warnings) == 1
-
-
-def test_a_root_that_the_user_gave_is_not_left_for_the_project(home: Path) -> None:
-    """Where the user works in a scratch folder, an untrusted project does not put them into itself."""
-    loaded = opened(home, '[workspace]\nroot = "."\n', 'workspace.root = "run:workspace"')
-    assert loaded.settings.workspace.root == "run:workspace"
-    assert "`workspace.root` leaves run:workspace for" in loaded.warnings[0]
-
-
-def test_a_wider_root_of_the_user_opens_no_other_project(home: Path) -> None:
-    """Where the user works above the project, an untrusted project still names no folder beside itself."""
-    (home / "project2").mkdir()
-    loaded = opened(home, '[workspace]\nroot = "../project2"\n', 'workspace.root = ".."')
-    assert loaded.settings.workspace.root == str(home)
-    assert opened(home, '[workspace]\nroot = "."\n', 'workspace.root = ".."').settings.workspace.root == str(
-        home / "project"
-    )
-
-
-def test_a_root_is_the_folder_that_was_checked(home: Path) -> None:
-    """A link is followed when it is checked, so swapping it afterwards changes nothing."""
-    link = home / "project/link"
-    link.symlink_to("src")
-    loaded = opened(home, '[workspace]\nroot = "link"\n')
-    link.unlink()
-    link.symlink_to("/etc")
-    assert loaded.settings.workspace.root == str(home / "project/src")
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(key, value) for key in ("root", "read", "write") for value in ("src/secret", "src/..", "..", "/", "~/x")],
+)
+def test_an_untrusted_project_moves_no_root(home: Path, key: str, value: str) -> None:
+    """Not even to a place inside: rules and protected names are told from the roots, and would be moved with them."""
+    user = 'workspace.read = ["src"]\nworkspace.write = ["src"]\n'
+    before = opened(home, user=user).settings.workspace
+    loaded = opened(home, f"[workspace]\n{key} = {json.dumps(value if key == 'root' else [value])}\n", user)
+    assert loaded.settings.workspace == before
+    says = f"handrail.toml:2: `workspace.{key}` is for a trusted file to set, {IGNORED}"
+    assert loaded.warnings == (() if (key, value) == ("root", "src/..") else (says,))
 
 
 def test_a_protected_name_is_not_taken_out(home: Path) -> None:
@@ -328,10 +304,9 @@ def test_no_project_opens_more_than_its_user_did(home: Path, user: dict[str, Any
     after = opened(home, project_text, user_text).settings
     assert (before.mode, after.mode) != ("headless", "interactive")
     assert after.runs_dir == before.runs_dir
-    assert beneath(after.workspace.root, [before.workspace.root])
+    assert (after.workspace.root, after.workspace.read) == (before.workspace.root, before.workspace.read)
     assert after.workspace.allow_absolute <= before.workspace.allow_absolute
-    assert all(beneath(path, before.workspace.read) for path in after.workspace.read)
-    assert all(beneath(path, before.workspace.write) for path in after.workspace.write)
+    assert after.workspace.write == before.workspace.write
     assert after.workspace.protected[: len(before.workspace.protected)] == before.workspace.protected
     assert not any(item.startswith("!") for item in after.workspace.protected[len(before.workspace.protected) :])
     assert set(after.tools.enable) <= set(before.tools.enable)
@@ -348,10 +323,6 @@ def toml(data: dict[str, Any]) -> str:
         if isinstance(table, dict):
             top += [f"[{key}]", *(f"{name} = {json.dumps(value)}" for name, value in table.items())]
     return "\n".join(top) + "\n"
-
-
-def beneath(path: str, folders: tuple[str, ...] | list[str]) -> bool:
-    return any(path == folder or Path(folder) in Path(path).parents for folder in folders)
 
 
 # ── trust cannot be borrowed ─────────────────────────────────────────────────────────────────

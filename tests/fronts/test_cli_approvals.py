@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,21 @@ def test_a_grant_for_a_tool_of_a_program_leaves_the_call_to_the_program(cli: Cli
         said
         == "Granted. A call that waits goes on now; else: the program that has the tool own_tool repeats its call\n"
     )
+
+
+def test_a_grant_for_a_call_over_mcp_leaves_it_to_the_agent(cli: Cli) -> None:
+    """Repeated, it runs where it was asked for, and its answer reaches the model."""
+    clock = SystemClock()
+    ledger = SqliteLedger(Path(cli.env["XDG_STATE_HOME"], "handrail", "ledger.db"), clock)
+    made = ledger.request(replace(asking(now=clock.now()), caller="mcp"), {})
+    said = cli("approvals", "grant", made.id).err
+    assert said == "Granted. A call that waits goes on now; else: have the agent repeat it, it runs once\n"
+
+
+def test_an_answer_that_comes_too_late_says_what_to_do(cli: Cli) -> None:
+    """Nobody answered before, so nothing else counts either."""
+    clock = SystemClock()
+    ledger = SqliteLedger(Path(cli.env["XDG_STATE_HOME"], "handrail", "ledger.db"), clock)
+    made = ledger.request(replace(asking(now=clock.now()), expires=clock.now() - 1), {})
+    said = cli("approvals", "grant", made.id).err
+    assert said == f"handrail: request {made.id} is expired already; its call has to be made anew\n"

@@ -108,6 +108,40 @@ def test_what_a_watching_person_does_not_answer_stays_pending(cli: Cli, keys: st
     assert json.loads(cli("approvals", "show", request, "--json").out)["state"] == "pending"
 
 
+@pytest.mark.parametrize("keys", ["\x03", "\x04"])
+def test_leaving_the_advice_to_a_model_denies_nothing(cli: Cli, keys: str) -> None:
+    """Whoever breaks it off has not answered."""
+    asked = cli("call", "--headless", "--json", *DELETE)
+    request = json.loads(asked.out)["error"]["details"]["approval"]["id"]
+    with at_terminal(["approvals", "watch"], cli.work, cli.env) as terminal:
+        terminal.wait_for("Answer (once, no, advice, later):")
+        terminal.type("a\n")
+        terminal.wait_for("Advice to the model:")
+        terminal.type(keys)
+        assert terminal.end() == 130
+    assert [item["state"] for item in json.loads(cli("approvals", "list", "--all", "--json").out)] == ["pending"]
+    assert f"{request}: pending" in terminal.shown
+
+
+def test_what_is_typed_for_a_request_that_somebody_else_answered_answers_no_other(cli: Cli) -> None:
+    """It is told who did, and the next one is asked for after a moment; only what is typed then counts."""
+    (cli.work / "b.txt").write_text("b\n")
+    others = ["delete_path", "path=b.txt", "confirm=true"]
+    asked = [cli("call", "--headless", "--json", *args) for args in (DELETE, others)]
+    first, second = (json.loads(one.out)["error"]["details"]["approval"]["id"] for one in asked)
+    with at_terminal(["approvals", "watch"], cli.work, cli.env) as terminal:
+        terminal.wait_for("Answer (once")
+        assert first in terminal.shown
+        assert cli("approvals", "deny", first).code == 0
+        terminal.wait_for(f"{first}: denied by ")
+        terminal.type("once\n")
+        terminal.wait_for("Answer (once")
+        terminal.type("\x03")
+        assert terminal.end() == 130
+    states = {item["id"]: item["state"] for item in json.loads(cli("approvals", "list", "--all", "--json").out)}
+    assert states == {first: "denied", second: "pending"}
+
+
 def test_a_no_to_the_pages_of_a_watched_request_is_a_refusal(cli: Cli) -> None:
     """Only leaving is none."""
     asked = cli("call", "--headless", "--json", *DELETE)

@@ -113,3 +113,23 @@ async def test_a_mistake_in_the_operators_own_file_leaves_what_counted(
     user_file().write_text(DENIED)
     await place.watch.look()
     assert (await place.reads("a.txt"), place.told) == (False, 1)
+
+
+async def test_what_is_not_taken_from_a_file_that_nobody_trusts_is_told(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When it comes, once, and whenever the settings are said to count."""
+    project = place.work / "handrail.toml"
+    project.write_text('tools.enable = ["fs", "exec"]\n')
+    for _ in range(3):
+        await place.watch.look()
+    assert [(message.startswith("handrail.toml:1"), "trust" in message) for message in caplog.messages] == [
+        (True, True)
+    ]
+    user_file().write_text(DENIED)
+    await place.watch.look()
+    assert caplog.messages[-1] == "the settings have changed and count from now on, but for what is warned of"
+    assert caplog.messages[0] in caplog.messages[1:]
+    caplog.clear()
+    async with Door(Opening(str(place.work))):
+        assert [message.startswith("handrail.toml:1") for message in caplog.messages] == [True]

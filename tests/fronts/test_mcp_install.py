@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -34,6 +35,46 @@ def test_a_program_that_is_not_on_the_path_is_named_by_its_place(cli: Cli) -> No
     assert cli("mcp", "install", "claude-code", "--yes").code == 0
     entry = json.loads((cli.work / ".mcp.json").read_text())["mcpServers"]["handrail"]
     assert entry == {**ENTRY, "command": str(Path(sys.executable).with_name("handrail"))}
+
+
+@pytest.mark.parametrize("client", ["claude-code", "claude-desktop"])
+def test_a_program_that_a_relative_path_finds_is_named_by_its_place(cli: Cli, client: str) -> None:
+    """A client that starts elsewhere would find another, or none."""
+    (cli.work / "bin").symlink_to(Path(sys.executable).parent)
+    cli.env["PATH"] = "bin"
+    entry = json.loads(cli("mcp", "install", client, "--print").out)["mcpServers"]["handrail"]
+    assert entry["command"] == str(cli.work / "bin" / "handrail")
+
+
+@pytest.mark.parametrize("variable", ["API_KEY=sk-secret", "FOO BAR", "", "1X"])
+def test_a_variable_that_is_no_name_is_refused(cli: Cli, variable: str) -> None:
+    """A value typed behind it would be in a file that others share; it is not repeated either."""
+    ended = cli("mcp", "install", "claude-code", "--yes", "--env", variable)
+    assert (ended.code, "takes the name of a variable" in ended.err, "sk-secret" in ended.err) == (2, True, False)
+    assert not (cli.work / ".mcp.json").exists()
+
+
+def test_settings_of_the_project_that_cannot_be_taken_are_told_first(cli: Cli) -> None:
+    """The server would not start with them; what is not trusted is said, and written all the same."""
+    (cli.work / "handrail.toml").write_text('mode = "nope"\n')
+    ended = cli("mcp", "install", "claude-code", "--yes")
+    assert (ended.code, "handrail.toml:1: mode" in ended.err) == (2, True)
+    assert not (cli.work / ".mcp.json").exists()
+    (cli.work / "handrail.toml").write_text('tools.enable = ["exec"]\n')
+    ended = cli("mcp", "install", "claude-code", "--yes")
+    assert (ended.code, "warning: handrail.toml:1" in ended.err) == (0, True)
+
+
+def test_nothing_in_a_file_hides_what_is_shown_of_it(cli: Cli) -> None:
+    """A project may be a stranger's, and the difference is where a person looks."""
+    hidden = '{"mcpServers": {"handrail": {"command": "x", "env": {"P": "./evil"\r      \r}, "timeout": 1}}}'
+    (cli.work / ".mcp.json").write_bytes(hidden.encode())
+    with at_terminal(["mcp", "install", "claude-code"], cli.work, cli.env) as terminal:
+        terminal.wait_for("Write ")
+        terminal.type("n\n")
+        assert terminal.end() == 0
+    assert "./evil" in terminal.shown
+    assert not re.search("\r[^\r\n]", terminal.shown)
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -13,7 +13,7 @@ import pytest
 
 from fronts.conftest import Cli
 from handrail.errors import Misuse
-from handrail.front.mcp.http import _listening, place
+from handrail.front.mcp.address import listening, place
 
 HANDRAIL = str(Path(sys.executable).with_name("handrail"))
 
@@ -58,7 +58,7 @@ async def test_no_answer_waits_for_its_first_half_to_be_confirmed() -> None:
         at_once.set_result(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         writer.close()
 
-    listener = _listening("127.0.0.1", 0)
+    listener = listening("127.0.0.1", 0)
     async with await asyncio.start_server(met, sock=listener):
         _, writer = await asyncio.open_connection(*listener.getsockname())
         assert await asyncio.wait_for(at_once, 10) != 0

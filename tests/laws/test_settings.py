@@ -133,7 +133,6 @@ def test_no_text_breaks_the_search_for_lines(text: str) -> None:
 
 # ── how layers meet ──────────────────────────────────────────────────────────────────────────
 
-WORKSPACE = "/w/project"
 PATHS = ["/", "/w", "/w/project", "/w/project/src", "/w/project-b", "/w/other", "/home/u"]
 HOSTS = [
     "*",
@@ -171,16 +170,8 @@ def values_of(key: Key) -> st.SearchStrategy[Any]:
     return st.integers(0 if key.unbounded else 1, 5)
 
 
-def inside(path: str, folder: str) -> bool:
-    return path == folder or Path(folder) in Path(path).parents
-
-
 def allows(key: Key, value: Any) -> Any:
     """What a value lets happen, as a set or a number: smaller is stricter. Written apart from the code under test."""
-    if key.name == "workspace.root":
-        return frozenset() if value == "run:workspace" else frozenset(p for p in PATHS if inside(p, value))
-    if key.name in ("workspace.read", "workspace.write"):
-        return frozenset(p for p in PATHS if any(inside(p, folder) for folder in value))
     if key.name == "http.allowed_hosts":
         targets = [f"{host}:{port}" for host in ("a.org", "x.a.org", "b.org", "[::1]") for port in (80, 443, 8080)]
         return frozenset(target for target in targets if any(host_matches(item, target) for item in value))
@@ -213,7 +204,7 @@ def no_wider(key: Key, new: Any, old: Any) -> bool:
 def test_an_untrusted_value_never_widens(key: Key, data: st.DataObject) -> None:
     """Whatever a project says and whatever stood before, no more is allowed than before."""
     base, value = data.draw(values_of(key)), data.draw(values_of(key))
-    met = met_untrusted(key, base, value, WORKSPACE)
+    met = met_untrusted(key, base, value)
     if key.meets is Meets.IGNORED:
         assert met.value == base
     else:
@@ -225,7 +216,7 @@ def test_an_untrusted_value_never_widens(key: Key, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_a_narrower_value_is_taken_whole_and_in_silence(key: Key, data: st.DataObject) -> None:
     """What only narrows needs no trust: it is in force, and nobody is warned."""
-    if key.meets in (Meets.IGNORED, Meets.INSIDE) or key.name in ("workspace.protected", "tools.enable"):
+    if key.meets is Meets.IGNORED or key.name in ("workspace.protected", "tools.enable"):
         return
     base, value = data.draw(values_of(key)), data.draw(values_of(key))
     if key.name in FORBIDDING or key.type == "table":
@@ -233,7 +224,7 @@ def test_a_narrower_value_is_taken_whole_and_in_silence(key: Key, data: st.DataO
     if key.name == "http.allowed_hosts":
         value = tuple(item for item in base if item in value)
     if no_wider(key, value, base):
-        met = met_untrusted(key, base, value, WORKSPACE)
+        met = met_untrusted(key, base, value)
         assert (allows(key, met.value), met.refused) == (allows(key, value), "")
 
 
@@ -244,7 +235,7 @@ def test_what_is_not_taken_is_told(key: Key, data: st.DataObject) -> None:
     """A value that would widen leaves a reason behind, unless it is the value in force."""
     base, value = data.draw(values_of(key)), data.draw(values_of(key))
     value = {**base, **value} if key.type == "table" else value  # what a table leaves out stays
-    met = met_untrusted(key, base, value, WORKSPACE)
+    met = met_untrusted(key, base, value)
     if value != base and (key.meets is Meets.IGNORED or not no_wider(key, value, base)):
         assert met.refused
 

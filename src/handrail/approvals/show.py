@@ -159,7 +159,7 @@ def _name_of(key: Any) -> str:
 def _size_of(text: str) -> str:
     count = text.count("\n") + (not text.endswith("\n"))
     end = "" if text.endswith("\n") else ", no newline at the end"
-    return f"text of {count} lines, {len(text)} characters{end}"
+    return f"text of {count} line{'' if count == 1 else 's'}, {len(text)} characters{end}"
 
 
 def _diff_lines(diff: str) -> Iterator[_Item]:

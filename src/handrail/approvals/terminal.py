@@ -64,6 +64,7 @@ class TerminalApprover:
     ) -> None:
         """Take where to ask; `watching` is for the requests of other processes, which may be left as they are."""
         self.ended = False  # somebody who watched has ended that
+        self.elsewhere = False  # the last request was answered by somebody else, or by time
         self.last_call = False  # the run ends with the call that is asked for: nothing holds for the rest of it
         self._interrupt = interrupt
         self._watching = watching
@@ -78,6 +79,7 @@ class TerminalApprover:
         elsewhere = asyncio.ensure_future(self._ledger.wait(request.id, clock=self._clock))
         try:
             await asyncio.wait((here, elsewhere), return_when=asyncio.FIRST_COMPLETED)
+            self.elsewhere = not here.done()
             if here.done() and not here.result():
                 return Reply("pending", Scope.NONE)
             return await elsewhere
@@ -146,7 +148,7 @@ async def converse(terminal: Terminal, request: Request, now: float, choices: Se
             return Reply("pending", Scope.NONE)
         if choice is ADVICE:
             await terminal.write("Advice to the model: ")
-            return Reply("denied", Scope.NONE, by, await terminal.line() or "")
+            return Reply("denied", Scope.NONE, by, await _line(terminal))
         if choice is not None:
             return Reply("granted", choice.scope, by) if choice.scope else refusal
         await terminal.write(_not_understood(line, list(offered)))

@@ -90,7 +90,8 @@ class Answered(Fault):
 
     def __init__(self, request_id: str, state: str, by: str, at: float) -> None:
         who = f" by {by}" if by else ""
-        super().__init__(f"request {request_id} is {state} already{who}; the first answer counts")
+        rest = "its call has to be made anew" if state == "expired" else "the first answer counts"
+        super().__init__(f"request {request_id} is {state} already{who}; {rest}")
         self.request_id = request_id
         self.state = state  # granted | denied | expired | used
         self.by = by

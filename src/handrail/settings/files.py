@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from handrail.settings.lines import Lines
 
 MAX_BYTES = 1024 * 1024
+MOST_LINKS = 40  # as the system follows
 PROJECT_FILE = "handrail.toml"
 PYPROJECT = "pyproject.toml"
 PYPROJECT_TABLE = ("tool", "handrail")
@@ -72,6 +73,25 @@ def read_text(path: Path) -> str:
 def project_document(workspace: Path) -> Document | None:
     """Read the project's own settings: handrail.toml, or else `[tool.handrail]` of pyproject.toml."""
     return read_document(workspace / PROJECT_FILE, PROJECT_FILE) or read_document(workspace / PYPROJECT, PYPROJECT)
+
+
+def way_to(path: Path) -> tuple[str, ...]:
+    """Every link on the way to a file, and the file itself: whoever takes one of them away takes the file away."""
+    rest, here, way = _parts(os.path.abspath(path)), "", list[str]()
+    while rest and len(way) <= MOST_LINKS:
+        step = f"{here}/{rest.pop(0)}"
+        try:
+            target = os.readlink(step)
+        except OSError:
+            here = os.path.dirname(here) if step.endswith("/..") else step
+            continue
+        way.append(step)
+        here, rest = "" if target.startswith("/") else here, _parts(target) + rest
+    return (*way, here)
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
 
 
 def _read(path: Path, shown: str) -> bytes | None:

@@ -10,7 +10,6 @@ from handrail.settings.layers import SCRATCH
 from handrail.settings.lint import Lint
 from handrail.settings.lint_broad import BROAD
 from handrail.settings.loading import Loaded
-from handrail.settings.merge import beneath
 from handrail.settings.model import RuleEntry
 from handrail.settings.telling import nearest
 
@@ -51,7 +50,7 @@ def _outside(rule: RuleEntry, loaded: Loaded) -> Iterator[Lint]:
         return
     workspace = loaded.settings.workspace
     roots = [root for root in (workspace.root, *workspace.read, *workspace.write) if root != SCRATCH]
-    if not any(could_match_below(target, root) or beneath(root, target.rstrip("/*")) for root in roots):
+    if not any(could_match_below(target, root) or _beneath(root, target.rstrip("/*")) for root in roots):
         yield _never(rule, "its target lies outside every root", f"the roots are {', '.join(roots) or 'none'}")
 
 
@@ -132,3 +131,8 @@ def _about_files(rule: RuleEntry) -> bool:
 
 def _never(rule: RuleEntry, why: str, fix: str = "") -> Lint:
     return Lint("warning", rule.where, f"{rule.id} can never match: {why}", fix)
+
+
+def _beneath(path: str, folder: str) -> bool:
+    """Whether a canonical path is a folder or lies in it."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

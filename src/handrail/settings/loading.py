@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from handrail.errors import SettingsFault
 from handrail.settings import paths
-from handrail.settings.files import Document, document_of, project_document, read_document
+from handrail.settings.files import Document, document_of, project_document, read_document, way_to
 from handrail.settings.layers import Base, Layer, Origin, environment_layer, file_layer, mapping_layer
 from handrail.settings.merge import Merged
 from handrail.settings.model import BY_NAME, RuleEntry, Settings, Written
@@ -31,6 +31,7 @@ class ReadFile:
     trusted: bool = True
     pin: str = ""  # what `handrail config trust` binds trust to
     text: str = field(default="", repr=False)
+    way: tuple[str, ...] = ()  # the links that lead to it, and the file itself, as canonical paths
 
 
 @noun
@@ -84,6 +85,7 @@ def load(
     store = trust_store(environment) if trust is None else trust
     sources = Sources(base, config, flags, user_config or paths.user_file(environment), store)
     try:
+        _check_way(former)
         return _laid(sources, None)
     except Exception as fault:
         if former is not None and config is None:
@@ -97,7 +99,7 @@ def load(
 def _laid(sources: Sources, former: Loaded | None) -> Loaded:
     """Lay the layers over each other; with `former`, the project's file as it was read there."""
     base, config = sources.base, sources.config
-    merged = Merged(_defaults(base), base.workspace)
+    merged = Merged(_defaults(base))
     files: list[ReadFile] = []
     if isinstance(config, Mapping):
         merged.take(mapping_layer(config, "python", base))
@@ -111,6 +113,7 @@ def _laid(sources: Sources, former: Loaded | None) -> Loaded:
     if sources.flags:
         merged.take(mapping_layer(sources.flags, "flag", base))
     _check_examples(merged.rules)
+    merged.warnings += _links(files, base)
     return Loaded(
         _settings(merged), merged.origins, tuple(merged.warnings), tuple(files), _digest(merged), base.workspace
     )
@@ -139,22 +142,42 @@ def _file_layers(sources: Sources, former: Loaded | None, files: list[ReadFile])
     project = project_document(Path(base.workspace)) if former is None else _as_it_was(former)
     if project is not None:
         trusted = store.trusts(project.path, project.pin)
-        files.append(_read(project, "project", trusted=trusted))
+        read = _read(project, "project", trusted=trusted)
+        files.append(read if former is None else replace(read, way=_project_of(former).way))
         changed = not trusted and store.pinned(project.path) is not None
         yield file_layer(project, "project", base, trusted=trusted, changed=changed)
 
 
+def _links(files: Iterable[ReadFile], base: Base) -> Iterator[str]:
+    """Warn of links to settings: a file can be locked for programs, a name that leads to it cannot."""
+    for file in files:
+        if link := next((name for name in file.way[:-1] if name.startswith(f"{base.workspace}/")), None):
+            shown = os.path.relpath(link, base.workspace)
+            yield f"{shown}: is a link that leads to settings, which a program can take away; put the file itself there"
+
+
+def _check_way(former: Loaded | None) -> None:
+    """Refuse a project's file that was reached by a link, and is not any more: a program could have taken it away."""
+    file = None if former is None else _project_of(former)
+    if file is not None and len(file.way) > 1 and way_to(Path(file.path)) != file.way:
+        name = os.path.basename(file.path)
+        raise SettingsFault(f"{name}: a link on the way to it has changed; start anew to have that count")
+
+
 def _as_it_was(former: Loaded) -> Document | None:
     """The project's file with the content that was read then."""
-    for file in former.files:
-        if file.layer == "project":
-            path = Path(file.path)
-            return document_of(path, path.name, file.text, file.sha256)
-    return None
+    file = _project_of(former)
+    path = Path(file.path)
+    return document_of(path, path.name, file.text, file.sha256) if file.path else None
+
+
+def _project_of(loaded: Loaded) -> ReadFile:
+    return next((file for file in loaded.files if file.layer == "project"), ReadFile("", "project", ""))
 
 
 def _read(document: Document, layer: str, *, trusted: bool = True) -> ReadFile:
-    return ReadFile(str(document.path), layer, document.sha256, trusted, document.pin, document.text)
+    way = way_to(document.path)
+    return ReadFile(str(document.path), layer, document.sha256, trusted, document.pin, document.text, way)
 
 
 def _shown(path: Path, base: Base) -> str:

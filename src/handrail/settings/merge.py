@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from handrail.settings.layers import SCRATCH, Layer, Origin
+from handrail.settings.layers import Layer, Origin
 from handrail.settings.model import BY_NAME, Key, Meets, RuleEntry
 
 
@@ -19,12 +19,11 @@ class Met(NamedTuple):
 class Merged:
     """The values in force, each with its origin."""
 
-    def __init__(self, values: dict[str, Any], workspace: str) -> None:
+    def __init__(self, values: dict[str, Any]) -> None:
         self.values = values
         self.origins = dict.fromkeys(values, Origin("default"))
         self.rules: list[RuleEntry] = []
         self.warnings: list[str] = []
-        self._workspace = workspace
 
     def take(self, layer: Layer) -> None:
         """Lay one layer over those before it."""
@@ -54,7 +53,7 @@ class Merged:
 
     def _narrow(self, key: Key, value: Any, layer: Layer) -> None:
         base = self.values[key.name]
-        met = met_untrusted(key, base, value, self._workspace)
+        met = met_untrusted(key, base, value)
         if met.refused:
             self._warn(key.name, met.refused, layer.origin(key.name), layer)
         if isinstance(base, dict):
@@ -70,7 +69,7 @@ class Merged:
         )
 
 
-def met_untrusted(key: Key, base: Any, value: Any, workspace: str) -> Met:
+def met_untrusted(key: Key, base: Any, value: Any) -> Met:
     """Let a value of an untrusted project meet the value below it."""
     if value == base:
         return Met(base)
@@ -87,8 +86,6 @@ def met_untrusted(key: Key, base: Any, value: Any, workspace: str) -> Met:
     if key.meets is Meets.STRICTER:
         stricter = key.order.index(value) > key.order.index(base)
         return Met(value) if stricter else Met(base, f"loosens {_word(base)} to {_word(value)}")
-    if key.meets is Meets.INSIDE:
-        return _inside(base, value, workspace)
     return Met(base, "is for a trusted file to set")
 
 
@@ -124,24 +121,11 @@ def _lower_each(base: Mapping[str, float], value: Mapping[str, float]) -> Met:
     return Met({**base, **lower}, f"raises {_listed(raised)}" if raised else "")
 
 
-def _inside(base: str, value: str, workspace: str) -> Met:
-    if value == SCRATCH or (beneath(value, workspace) and beneath(value, base)):
-        return Met(value)
-    return Met(base, f"leaves {base if beneath(value, workspace) else 'the project'} for {value}")
-
-
 def _within(name: str, item: str, wider: str) -> bool:
     """Whether an entry lets in no more than a wider one does."""
-    if name in ("workspace.read", "workspace.write"):
-        return beneath(item, wider)
     if name == "http.allowed_hosts":
         return _host_within(item.lower(), wider.lower())
     return item == wider
-
-
-def beneath(path: str, folder: str) -> bool:
-    """Whether a canonical path is a folder or lies in it."""
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _host_within(item: str, wider: str) -> bool:

@@ -41,7 +41,6 @@ class Meets(StrEnum):
     LOWER = "lower"
     HIGHER = "higher"
     STRICTER = "stricter"  # moves towards the strict end of `order`
-    INSIDE = "inside"  # a folder inside the project's
     RULES = "rules"  # adds rules that ask or deny
     IGNORED = "ignored"  # nothing, until a person trusts the file
 
@@ -65,7 +64,7 @@ class WorkspaceSettings(Section):
 
     root: Text = key(
         ".",
-        Meets.INSIDE,
+        Meets.IGNORED,  # as the next two: rules and protected names are told from the roots, so moving one moves them
         'The folder that tools work in; "run:workspace" for a fresh one in each run\'s folder; '
         "`{run_id}` in it stands for the run's name, and that folder is made.",
     )
@@ -80,8 +79,8 @@ class WorkspaceSettings(Section):
         Meets.LONGER,
         "Names that tools neither read nor change, at any depth and in any case; `!` takes a name out again.",
     )
-    read: tuple[Text, ...] = key((), Meets.SHORTER, "Further folders that tools may read.")
-    write: tuple[Text, ...] = key((), Meets.SHORTER, "Further folders that tools may read and write.")
+    read: tuple[Text, ...] = key((), Meets.IGNORED, "Further folders that tools may read.")
+    write: tuple[Text, ...] = key((), Meets.IGNORED, "Further folders that tools may read and write.")
 
 
 class ToolSettings(Section):

@@ -18,6 +18,7 @@ from handrail.workspace.folders import Made, Record
 from handrail.workspace.judged import first_unjudged, unjudged
 from handrail.workspace.reading import CHUNK, digest
 from handrail.workspace.resolve import kind_of
+from handrail.workspace.settings_table import refuse_settings
 from handrail.workspace.standing import (
     NEW,
     Standing,
@@ -79,6 +80,8 @@ def move(
         start = _open_source(access, source, opened)
         load = _lift(start, source.shown in ours, opened, brake)
         _refuse_unjudged(start, load)
+        if load.kind is PlaceKind.FILE:
+            refuse_settings(target, load.handle)
         end = _open_target(access, target, made, opened)
         standing = _standing(end, load, overwrite=overwrite, ours=target.shown in ours, opened=opened, brake=brake)
         brake.check()

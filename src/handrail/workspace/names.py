@@ -19,7 +19,7 @@ from collections.abc import Callable
 from handrail.workspace.beneath import RENAME_EXCHANGE, RENAME_NOREPLACE, rename
 
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
-_UNNAMED = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC
+_UNNAMED = os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC
 _unnamed: dict[int, bool] = {}  # whether a file can be without a name at first, by device
 _LEFTOVER = re.compile(r"\.handrail-[0-9a-f]{16}\.tmp")
 _OLD_SECONDS = 3600

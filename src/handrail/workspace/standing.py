@@ -14,7 +14,7 @@ from handrail.workspace.reading import digest
 from handrail.workspace.resolve import kind_of
 from handrail.workspace.threads import Brake
 
-NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 KEPT_MODE = 0o1777  # a replaced file loses setuid and setgid, as one that is written in place does
 
 

@@ -20,6 +20,7 @@ from handrail.workspace.access import Access, not_a_file, problem_of, split
 from handrail.workspace.beneath import FOLDER
 from handrail.workspace.folders import Made, Record
 from handrail.workspace.reading import INLINE_BYTES
+from handrail.workspace.settings_table import refuse_settings
 from handrail.workspace.standing import (
     KEPT_MODE,
     NEW,
@@ -128,6 +129,7 @@ class Writing:
     def install(self) -> None:
         """Give the data its name: the moment of the effect. Cancelling is heard before it and no more after."""
         after = self._digest.hexdigest()
+        refuse_settings(self.place, self._fd)
         self.brake.check()
         if self._standing is None:
             change = Change(self.place.shown, "create", after=after)

@@ -12,6 +12,7 @@ import click
 from handrail.front.cli._common import JSON, WORKSPACE, clock, console, ledger, print_json, run_async
 
 COLOUR = {"pending": "yellow", "granted": "green", "used": "green", "denied": "red", "expired": "dim"}
+MEANT_SECONDS = 1.0  # after an answer from elsewhere
 ID = click.argument("request_id", metavar="ID")
 
 
@@ -119,10 +120,7 @@ def grant(request_id: str, scope: str, uses: int | None, minutes: float | None) 
     expires = None if minutes is None else clock().now() + minutes * 60
     if not _answered(request_id, Reply("granted", wanted, by=_who(), uses=uses, expires=expires)):
         return 1
-    again = (record.request.replay or {}).get("command") or f"handrail call --approval {request_id}"
-    if not _is_ours(record.request.tool):
-        again = f"the program that has the tool {record.request.tool} repeats its call"
-    sys.stderr.write(f"Granted. A call that waits goes on now; else: {again}\n")
+    sys.stderr.write(f"Granted. {_goes_on(record.request)}\n")
     return 0
 
 
@@ -188,11 +186,31 @@ async def _watch(approver: Any) -> None:
             if request.id not in seen:
                 seen.add(request.id)
                 reply = await approver.ask(request)
-                sys.stderr.write(f"{request.id}: {reply.state}\n\n")
+                sys.stderr.write(f"{request.id}: {_told(request, reply, elsewhere=approver.elsewhere)}\n\n")
                 if approver.ended:
                     return
+                if approver.elsewhere:  # what is being typed was meant for that one, not for the next
+                    await asyncio.sleep(MEANT_SECONDS)
         while not book.changed():  # noqa: ASYNC110  other processes write there
             await asyncio.sleep(0.02)
+
+
+def _told(request: Any, reply: Any, *, elsewhere: bool) -> str:
+    """What became of a request that was shown, and how its call goes on."""
+    from handrail.approvals.show import visible
+
+    by = f" by {visible(reply.by)}, not here" if elsewhere and reply.by else ""
+    return f"{reply.state}{by}{f'. {_goes_on(request)}' if reply.state == 'granted' else ''}"
+
+
+def _goes_on(request: Any) -> str:
+    """Say how the call that was granted is made."""
+    again = (request.replay or {}).get("command") or f"handrail call --approval {request.id}"
+    if not _is_ours(request.tool):
+        again = f"the program that has the tool {request.tool} repeats its call"
+    elif request.caller == "mcp":
+        again = "have the agent repeat it, it runs once"
+    return f"A call that waits goes on now; else: {again}"
 
 
 def _find(request_id: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,7 @@ from handrail.front.cli._common import (
     CONFIG,
     WORKSPACE,
     dialect_of,
+    harmless,
     loaded,
     progress,
     run_async,
@@ -49,15 +51,19 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from handrail.front.mcp.logs import to_stderr
 
     to_stderr()
-    opening = _opening(given)
     if given["address"]:
         from handrail.front.mcp.http import serve as serve_http
 
-        run_async(serve_http(opening, given["address"], given["token_file"]))
+        run_async(serve_http(_opening(given), given["address"], given["token_file"]))
     else:
         from handrail.front.mcp.stdio import serve
 
-        run_async(serve(opening))
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            _opening(given)  # what is wrong is told to a person at once, and else to the client first
+            sys.stderr.write(
+                "Waits for an MCP client on stdin; `handrail mcp install CLIENT` connects one. Ctrl-D ends this.\n"
+            )
+        run_async(serve(partial(_opening, given)))
 
 
 def _need_sdk(package: str) -> None:
@@ -107,18 +113,18 @@ def install(client: str, only_print: bool, yes: bool, user: bool, variables: tup
     if only_print:
         sys.stdout.write(installing.snippet(known, entry))
         return 0
-    return _carried_out(installing.planned(known, installing.place_of(known, workspace, user=user), entry), yes=yes)
+    done = _carried_out(installing.planned(known, installing.place_of(known, workspace, user=user), entry), yes=yes)
+    if done == 0 and entry.command == installing.NAME:
+        sys.stderr.write(f"{known.about.split(',')[0]} must find `handrail` on its own PATH.\n")
+    return done
 
 
 def _can_start(given: Mapping[str, Any]) -> None:
     """Refuse flags that the server would refuse, before a client is told to start it with them."""
-    from handrail.front.cli._settings import named
-
     dialect_of(given["dialect"])
-    if given["config"]:
-        loaded(given)
-    elif given["preset"] != "autonous":  # whose settings are variables of the client, which are not these
-        named(given)
+    # The settings of autonous are variables of the client, which are not these.
+    if given["config"] or (given["preset"] or given["dialect"]) != "autonous":
+        loaded(given)  # which also tells what is not taken, such as a file that nobody trusted
 
 
 def _carried_out(plan: Any, *, yes: bool) -> int:
@@ -130,7 +136,8 @@ def _carried_out(plan: Any, *, yes: bool) -> int:
     if plan.before == plan.after:
         sys.stderr.write(f"{plan.path} has this entry already.\n")
         return 0
-    sys.stdout.write(plan.diff)
+    # A project may be a stranger's: nothing in its file may hide a part of what is shown.
+    sys.stdout.write(harmless(plan.diff.replace("\r\n", "\n")) if sys.stdout.isatty() else plan.diff)
     sys.stdout.flush()
     if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
         sys.stderr.write("Nothing is written: nobody can be asked here. --yes writes it.\n")

@@ -18,6 +18,7 @@ from handrail.settings import paths
 from handrail.strict_json import is_text
 
 NAME = "handrail"
+_NAMED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +100,18 @@ def entry_for(
             f"{client.about} takes variables as they are written and fills in none, so --env {variables[0]} would hand "
             f"over the name instead of the value; leave --env out, and put the value under `env` by hand"
         )
+    if not all(map(_NAMED.fullmatch, variables)):
+        raise SettingsFault("--env takes the name of a variable alone; its value is what the client's environment has")
     env = {name: client.variable % name for name in variables}
     found = shutil.which(NAME)
-    program = found or str(Path(sys.executable).with_name(NAME))
     shared = not user and bool(client.project)
+    program = os.path.abspath(found) if found else str(Path(sys.executable).with_name(NAME))
+    by_name = found == program  # not by a relative part of PATH, which means something else elsewhere
     if (config := flags.get("config")) is not None and not os.path.isabs(config):
         flags = {**flags, "config": os.path.relpath(config, workspace) if shared else os.path.abspath(config)}
     said = tuple(word for name, value in flags.items() for word in (f"--{name}", value))
     if shared:
-        return Entry(NAME if found else program, ("mcp", *said), env)
+        return Entry(NAME if by_name else program, ("mcp", *said), env)
     return Entry(program, ("mcp", "--workspace", str(workspace.resolve()), *said), env)
 
 

@@ -35,7 +35,7 @@ def text_of(path: Path) -> str | None:
         return None if found is None else found[0].decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
-        raise SettingsFault(f"{path}: cannot be read: {reason}") from None
+        raise SettingsFault(f"{path}: cannot be read: {reason}; add the entry by hand, `--print` shows it") from None
 
 
 def replaced(path: Path, before: str | None, after: str) -> Path | None:

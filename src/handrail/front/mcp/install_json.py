@@ -18,6 +18,7 @@ _STAYS = {
     *("env", "envFile", "disabled", "timeout", "description", "trust"),
     *("alwaysAllow", "autoApprove", "includeTools", "excludeTools"),
 }
+_STRING = re.compile(r'"(?>(?:[^"\\\n]|\\.)*)"')
 _GAP = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
 
@@ -72,9 +73,11 @@ def _read(path: Path, text: str) -> Any:
     try:
         return strict_json.loads(text)
     except ValueError as error:
-        advice = "comments would be lost" if "//" in text or "/*" in text else "mend it first"
+        outside = _STRING.sub("", text)
+        advice = "comments would be lost" if "//" in outside or "/*" in outside else "mend it first"
+        reason = "it begins with a byte order mark" if text.startswith("\ufeff") else error
         raise SettingsFault(
-            f"{path}: is not plain JSON ({error}); {advice}, so nothing is written: "
+            f"{path}: is not plain JSON ({reason}); {advice}, so nothing is written: "
             "add the entry by hand, `--print` shows it"
         ) from None
 

@@ -39,7 +39,10 @@ def laid_over(path: Path, before: str | None, entry: dict[str, Any]) -> str:
     after = _with(before, entry, eol, has=_KEY in known)
     expected = {**known, _KEY: {**(there or {}), _NAME: entry}}
     if _read(path, after) != expected:
-        raise SettingsFault(f"{path}: the entry cannot be put in safely; {_BY_HAND}")
+        raise SettingsFault(
+            f"{path}: the entry cannot be put in safely; write `{_KEY}:` on a line of its own with the entries "
+            f"indented below it, or {_BY_HAND}"
+        )
     return after
 
 
@@ -75,6 +78,8 @@ def _read(path: Path, text: str) -> dict[str, Any]:
         why = f"is not YAML ({error}); mend it first"
     if why:
         raise SettingsFault(f"{path}: {why}; nothing is written: {_BY_HAND}")
+    if found is None:  # nothing but comments
+        return {}
     if not isinstance(found, dict):
         raise SettingsFault(f"{path}: is not a table of settings; {_BY_HAND}")
     return found

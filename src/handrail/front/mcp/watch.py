@@ -52,6 +52,7 @@ class Watch:
         self.door, self._changed, self._seen = door, changed, stamp(door.loaded)
         self._looks = self._tried = 0
         self._told = ""  # why files cannot be taken; empty where all are
+        self._warned = door.loaded.warnings  # which the log has
 
     async def look(self) -> None:
         """Look once; whatever goes wrong is told, and looked at again."""
@@ -76,7 +77,7 @@ class Watch:
         """Take changed settings into use; False: to be tried again."""
         door = self.door
         try:
-            settings = door.settings()
+            settings = await asyncio.to_thread(door.settings)  # reading takes a while where files are large
             differs = door.differs(settings)
             if differs and not await door.reopen(patience):
                 if patience:
@@ -89,15 +90,30 @@ class Watch:
         why = settings.fault
         self._tell(f"the project's settings cannot be taken, so its former ones still count: {why}" if why else "")
         if differs:
-            log.warning("the settings have changed and count from now on")
+            but = ", but for what is warned of" if _warnings(settings) else ""
+            log.warning("the settings have changed and count from now on%s", but)
             await self._changed()
+        else:
+            self._warn(settings)
+        self._warned = settings.warnings
         return True
+
+    def _warn(self, settings: Loaded) -> None:
+        """Pass on what settings warn of that change nothing; where they change something, opening the run does."""
+        for warning in _warnings(settings):
+            if warning not in self._warned:
+                log.warning("%s", warning)
 
     def _tell(self, text: str, error: Exception | None = None) -> None:
         """Say once what is wrong."""
         if text and text != self._told:
             log.error("%s", text, exc_info=error)
         self._told = text
+
+
+def _warnings(settings: Loaded) -> tuple[str, ...]:
+    """What settings warn of, but why a file was not taken, which is told otherwise."""
+    return tuple(warning for warning in settings.warnings if warning != settings.fault)
 
 
 def stamp(loaded: Loaded) -> Stamp:
