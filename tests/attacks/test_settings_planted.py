@@ -1,9 +1,10 @@
-"""Settings that are reached by links: nobody lifts what they say by taking a link away."""
+"""Settings in a project: nobody lifts what they say by taking a link away, and no tool writes them."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,3 +102,36 @@ def test_patterns_that_are_not_taken_are_not_compiled(work: Path) -> None:
     """An untrusted file may not set them, so it does not matter whether they are sound either."""
     (work / "handrail.toml").write_text('[redaction.patterns]\nx = "("\n')
     assert "`redaction.patterns` is for a trusted file to set" in load(work, environment=os.environ).warnings[0]
+
+
+TABLE = '[project]\nname = "x"\n\n["tool".\'handrail\'.limits]\nmax_calls = 1\n'
+PLANTED: dict[str, dict[str, Any]] = {
+    "write_file": {"path": "pyproject.toml", "content": TABLE, "mode": "overwrite", "expected_sha256": "*"},
+    "edit_file": {"path": "pyproject.toml", "edits": [{"old": "# end", "new": "[tool.handrail]"}]},
+    "apply_patch": {
+        "patch": "--- a/pyproject.toml\n+++ b/pyproject.toml\n@@ -3 +3 @@\n-# end\n+[tool.handrail]\n",
+        "dry_run": False,
+    },
+    "move_path": {"source": "mine.toml", "target": "pyproject.toml", "overwrite": True},
+}
+
+
+@pytest.mark.parametrize("tool", PLANTED)
+async def test_no_tool_makes_settings_of_a_file_that_held_none(tmp_path: Path, tool: str) -> None:
+    """However its table is written; what names us in another place may be written."""
+    project = tmp_path / "pyproject.toml"
+    project.write_text('[project]\nname = "x"\n# end\n')
+    (tmp_path / "mine.toml").write_text(TABLE)
+    rules = [{"effect": "allow", "touch": "fs.*", "target": "**"}]
+    harmless = {"path": "pyproject.toml", "edits": [{"old": "# end", "new": 'dependencies = ["handrail"]'}]}
+    config = {"tools.enable": ["fs"], "rules": rules}
+    async with Runtime.open(tmp_path, config=config, mode="headless") as runtime:
+        for path in ("pyproject.toml", "mine.toml"):
+            await runtime.call("read_file", {"path": path, "whole": True})
+        planted = await runtime.call(tool, PLANTED[tool])
+        held = project.read_text()
+        written = await runtime.call("edit_file", harmless)
+    assert planted.error is not None
+    assert (planted.error.code, held) == ("PATH_PROTECTED", '[project]\nname = "x"\n# end\n'), planted.content
+    assert written.ok, written.content
+    assert '"handrail"' in project.read_text()
