@@ -58,9 +58,25 @@ def _collect(value: Any, names: list[str], strings: list[str]) -> None:
 
 def _lines(texts: list[str], secrets: Hides) -> Iterator[list[Span]]:
     """What is hidden of each text where they are lines of one."""
+    whole = "\n".join(texts)
+    found = _shares(secrets.spans(whole), _places(texts))
+    if "\0" not in whole:
+        return found
+    wide = _shares(_past_nul(whole, secrets), _places(texts))
+    return ([*one, *other] for one, other in zip(found, wide, strict=True))
+
+
+def _places(texts: list[str]) -> Iterator[Span]:
+    """Where each text stands among the lines."""
     starts = accumulate((len(text) + 1 for text in texts), initial=0)
-    pieces = ((start, start + len(text)) for start, text in zip(starts, texts, strict=False))
-    return _shares(secrets.spans("\n".join(texts)), pieces)
+    return ((start, start + len(text)) for start, text in zip(starts, texts, strict=False))
+
+
+def _past_nul(text: str, secrets: Hides) -> list[Span]:
+    """What is hidden of a text without its NULs: in UTF-16 that was read as something else they part a secret."""
+    passed = [found.start() - number for number, found in enumerate(re.finditer("\0", text))]
+    spans = secrets.spans(text.replace("\0", ""))
+    return [(start + bisect_right(passed, start), end + bisect_right(passed, end - 1)) for start, end in spans]
 
 
 def _shares(spans: list[Span], pieces: Iterable[Span]) -> Iterator[list[Span]]:

@@ -271,7 +271,7 @@ async def test_the_work_on_many_bodies_is_shared_among_all_threads() -> None:
     seen: list[bytes] = []
     bodies = [Body(1, lambda _: seen.append) for _ in range(4 * (os.cpu_count() or 1))]
     for body in bodies:
-        await body.take(bytes(gathering.ASIDE))
+        await body.take(b"x" * gathering.ASIDE)
         await body.watched()
         await body.hexdigest()
     used = [{body.digest._thread for body in bodies}, {body._lane._thread for body in bodies if body._lane is not None}]

@@ -153,7 +153,7 @@ class Utf8:
 class Body:
     """A body as it gathers. What a small one does not need is not made for it."""
 
-    __slots__ = ("_block", "_fresh", "_lane", "_size", "_utf8", "_watch", "ascii", "digest", "kind", "parts")
+    __slots__ = ("_block", "_fresh", "_lane", "_size", "_utf8", "_watch", "ascii", "digest", "kind", "nul", "parts")
 
     def __init__(self, block: int = 0, watch: Watch | None = None) -> None:
         self._block, self._watch = block, watch
@@ -166,6 +166,7 @@ class Body:
         self._fresh: list[bytes] = []  # smaller than a block
         self._size = 0  # of these
         self.ascii = True  # looked at while a piece is near: all of it at the end takes three times as long
+        self.nul = False  # so that nobody who watches has to look for it
         self._utf8: Utf8 | None = None  # ASCII up to now
         self.digest = Digest()
         self._lane: Lane | None = None  # in which a large body is watched
@@ -179,6 +180,7 @@ class Body:
         self._fresh.append(piece)
         self._size += len(piece)
         self.ascii = self.ascii and piece.isascii()
+        self.nul = self.nul or b"\0" in piece
         if not self.ascii and self._block:
             if self._utf8 is None:
                 self._utf8 = Utf8()
@@ -197,8 +199,9 @@ class Body:
         parts, utf8 = self.parts, self._utf8 is None or self._utf8.whole
         if len(parts) < 2:
             body = parts[0] if parts else b""
-            return {"body": body, "bytes": len(body), "ascii": self.ascii, "utf8": utf8}
-        return {"parts": tuple(parts), "bytes": sum(map(len, parts)), "ascii": self.ascii, "utf8": utf8}
+            return {"body": body, "bytes": len(body), "ascii": self.ascii, "utf8": utf8, "nul": self.nul}
+        size = sum(map(len, parts))
+        return {"parts": tuple(parts), "bytes": size, "ascii": self.ascii, "utf8": utf8, "nul": self.nul}
 
     async def hexdigest(self) -> str:
         """Wait for its hash."""
@@ -225,13 +228,18 @@ class Body:
         self.parts.append(part)
         self.digest.take(part)
         if self._lane is not None:
-            if self._utf8 is None or self._utf8.so_far:
+            if self._legible:
                 self._lane.take(part)
         elif self._watch is not None and sum(map(len, self.parts)) >= ASIDE:
             self._lane = self._watching(self._watch)
 
+    @property
+    def _legible(self) -> bool:
+        """Whether a secret in it would be known as one, up to now."""
+        return not self.nul and (self._utf8 is None or self._utf8.so_far)
+
     def _watching(self, watch: Watch) -> Lane:
         lane = Lane(watch(self.kind))
-        for part in self.parts if self._utf8 is None or self._utf8.so_far else ():
+        for part in self.parts if self._legible else ():
             lane.take(part)
         return lane

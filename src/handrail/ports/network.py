@@ -39,6 +39,7 @@ class HttpResponse:
     sha256: str = ""
     ascii: bool | None = None  # whether the body is that alone, where somebody has looked
     utf8: bool | None = None  # whether it is that, without a replacement character in it, where somebody has looked
+    nul: bool | None = None  # whether NUL stands in it, where somebody has looked
     parts: tuple[_Part, ...] = ()  # of a large body that was not put together; `body` is empty then
 
     @property
@@ -79,7 +80,7 @@ class Net(Protocol):
     async def gathered(self, request: HttpRequest, watch: Watch | None = None) -> tuple[HttpResponse, Beside]:
         """Like `arrived`, for text: a large body stays in parts, which are watched by another thread as they come.
 
-        Watching ends early where a body is not UTF-8.
+        Watching ends early where a body is not UTF-8, or NUL stands in it: no part with either is watched.
         """
 
     async def download(self, request: HttpRequest, write: Callable[[bytes], Awaitable[None]]) -> HttpResponse:

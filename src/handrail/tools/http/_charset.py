@@ -47,12 +47,15 @@ def decode(body: bytes, content_type: str) -> tuple[str, Charset]:
     return _detected(body) if named is None else _read(body, *named)
 
 
-def as_it_is(body: bytes, content_type: str, *, ascii_alone: bool | None = None, utf8: bool = False) -> Charset | None:
+def as_it_is(
+    body: bytes, content_type: str, *, ascii_alone: bool | None = None, utf8: bool = False, nul: bool | None = None
+) -> Charset | None:
     """How a body is read that is its own text: ASCII in a charset that changes nothing of it, or `utf8` in none other.
 
-    None for any other. With `ascii_alone` and `utf8` known of the whole body, its beginning is enough.
+    None for any other, and for one with NUL in it: some of it may be in another charset, where no secret is known as
+    one. With `ascii_alone`, `utf8` and `nul` known of the whole body, its beginning is enough.
     """
-    if b"\0" in body[:_LOOKED_AT] or body.startswith(_BOMS[0][0]):
+    if (b"\0" in body if nul is None else nul) or body.startswith(_BOMS[0][0]):
         return None
     name, by = _named(body, content_type) or ("utf-8", "bytes")
     if body.isascii() if ascii_alone is None else ascii_alone:

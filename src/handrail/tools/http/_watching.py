@@ -88,7 +88,8 @@ class Look:
 
     def _own_text(self, head: bytes) -> bool:
         """Whether what is shown and kept is the text as it comes, by its header and how it begins."""
-        if is_binary(head, self._kind) or as_it_is(head, self._kind, utf8=True) is None:
+        nul = b"\0" in head[:4096]  # a part with NUL further on does not come here
+        if is_binary(head, self._kind) or as_it_is(head, self._kind, utf8=True, nul=nul) is None:
             return False
         return self._plain or not is_html(self._kind, head[:4096].decode("utf-8", "ignore")[:1024])
 

@@ -30,7 +30,6 @@ from handrail.words import Answer, Ref, Truncation
 Format = Annotated[Literal["text", "markdown"], "markdown: HTML as Markdown; text: the body as it is"]
 _Given = TypeVar("_Given")
 _QUICK = 256 * 1024
-_START = 4096  # of a text: what a NUL in it tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,8 @@ class Reading:
         kind = came.headers.get("content-type", "")
         if is_binary(head, kind):
             raise _not_text(came, kind, self.asked, self.secrets)
-        charset = as_it_is(head, kind, ascii_alone=came.ascii, utf8=came.utf8 or False)
+        nul = any(b"\0" in piece for piece in came.pieces) if came.nul is None else came.nul
+        charset = as_it_is(head, kind, ascii_alone=came.ascii, utf8=came.utf8 or False, nul=nul)
         if charset is None or (self.form == "markdown" and is_html(kind, head[:4096].decode("utf-8", "ignore")[:1024])):
             return None
         return Read(Whole(*came.pieces), _with(came, headers={**came.headers, ENCODING: charset.name}))
@@ -171,7 +171,7 @@ def _readable(
     """The text that is shown, the response with that text for its body, and what could not be read."""
     kind = response.headers.get("content-type", "")
     text, charset = decode(response.body, kind)
-    if "\0" in text[:_START]:  # read in a wrong charset, so that no secret in it is known as one
+    if "\0" in text:  # some of it is read in a wrong charset, so that no secret in it is known as one
         raise _not_text(response, kind, asked, secrets)
     if form == "markdown" and is_html(kind, text[:1024]):
         text = _as_markdown(text, response, asked)
