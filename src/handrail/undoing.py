@@ -11,6 +11,7 @@ from handrail.words import Call, Outcome, noun
 
 if TYPE_CHECKING:
     from handrail.runtime import Runtime
+    from handrail.undo_order import Ended, Spot
 
 _FIELDS = ("before", "after", "mode", "source", "link")
 _SHOWN = 5  # calls that a refusal names
@@ -18,82 +19,51 @@ _SHOWN = 5  # calls that a refusal names
 
 @noun
 class Plan:
-    """The steps back, last first, and what cannot be taken back."""
+    """The steps back, last first; what is to be taken back before; and what cannot be taken back."""
 
     steps: tuple[Mapping[str, Any], ...]
-    lost: tuple[str, ...]
-
-
-@noun
-class Ended:
-    """A recorded call: what it changed, and whether that is taken back."""
-
-    call: str
-    tool: str
-    ts: str
-    changes: tuple[Mapping[str, Any], ...]
-    taken_back: bool = False
-
-    @property
-    def left(self) -> bool:
-        """Whether there is something to take back."""
-        return bool(self.changes) and not self.taken_back
-
-    @property
-    def paths(self) -> str:
-        """What it changed, on one line."""
-        names = list(dict.fromkeys(str(change["path"]) for change in self.changes))
-        return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def ended(events: Iterable[Mapping[str, Any]]) -> list[Ended]:
-    """The calls of a run in the order of their ends; taking back is no change of its own. Pure."""
-    calls: list[Ended] = []
-    undone: set[str] = set()
-    for event in events:
-        if event["kind"] in ("tool.completed", "tool.failed") and event.get("tool") != "undo_changes":
-            changes = tuple(event.get("files_changed") or ())
-            calls.append(Ended(event["call_id"], str(event.get("tool")), str(event.get("ts", "")), changes))
-        elif event["kind"] == "undo.applied":
-            undone.update(event.get("calls", ()))
-    return [Ended(item.call, item.tool, item.ts, item.changes, item.call in undone) for item in calls]
+    first: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
 
 def plan(events: Iterable[Mapping[str, Any]], call_id: str | None) -> Plan:
     """Read from a run's events what to put back: of one call, or of all that are not taken back yet. Pure."""
+    from handrail.undo_order import ended
+
     return _steps(ended(events), call_id)
 
 
 def _steps(calls: Sequence[Ended], call_id: str | None) -> Plan:
+    from handrail.undo_order import look_ahead
+
     wanted = [item for item in calls if item.left and call_id in (None, item.call)]
-    steps, lost = [], []
+    found, steps = look_ahead(calls, call_id), []
     for item in reversed(wanted):
-        for change in reversed(item.changes):
-            if not change.get("kept", True):
-                lost.append(change["path"])
-            given = {name: change[name] for name in _FIELDS if change.get(name) is not None}
-            if call_id is not None:
-                given |= _later(str(change["path"]), item, calls)
-            steps.append({"path": change["path"], "op": change["op"], "call": item.call, **given})
-    return Plan(tuple(steps), tuple(lost))
+        for number, change in reversed([*enumerate(item.changes)]):
+            if change.get("kept", True):
+                given = {name: change[name] for name in _FIELDS if change.get(name) is not None}
+                since = _since(found.spots.get((item.call, number), ()))
+                steps.append({"path": change["path"], "op": change["op"], "call": item.call, **given, **since})
+    return Plan(tuple(steps), tuple(found.first), tuple(_lost(calls, call_id)))
 
 
-def _later(start: str, item: Ended, calls: Sequence[Ended]) -> dict[str, Any]:
-    """The calls after one that changed what it had left at a path, or moved it, also with its folder; last first.
+def _since(spots: Iterable[Spot]) -> dict[str, Any]:
+    """What became of what a change left, and of where it would be put back; nothing where nothing did."""
+    known = [spot for spot in spots if spot.gone or spot.later or spot.beyond]
+    if not known:
+        return {}
+    beyond = list(dict.fromkeys(call for spot in known for call in spot.beyond))[:_SHOWN]
+    told: dict[str, Any] = {"beyond": beyond} if beyond else {}
+    if any(spot.later for spot in known):
+        told["later"] = True
+    return told | next(({"gone": spot.start} for spot in known if spot.gone), {})
 
-    Where it was moved away or deleted, what stands at the path now is not what the call had left there.
-    """
-    found, path, deleted = dict[str, None](), start, False
-    for other in calls[calls.index(item) + 1 :]:
-        for change in other.changes if other.left else ():
-            source = change.get("source")
-            if source is not None and f"{path}/".startswith(f"{source}/"):
-                path = str(change["path"]) + path[len(source) :]
-                found[other.call] = None
-            elif change["path"] == path:
-                deleted = deleted or change["op"] in ("delete", "rmdir")
-                found[other.call] = None
-    return {"later": list(reversed(found)), "gone": deleted or path != start} if found else {}
+
+def _lost(calls: Sequence[Ended], call_id: str | None) -> Iterator[str]:
+    """Say what cannot be taken back of what is asked for, and why; first what was changed last."""
+    for item in reversed(calls):
+        if item.lost and not item.taken_back and call_id in (None, item.call):
+            yield f"{item.tool} (call {item.call}) changed what cannot be taken back: {item.why_lost}"
 
 
 async def undo(runtime: Runtime, call_id: str | None, run: str | None) -> Outcome:
@@ -104,8 +74,14 @@ async def undo(runtime: Runtime, call_id: str | None, run: str | None) -> Outcom
     if not folder.is_dir():
         raise Misuse(f"there is no run {run_id} in {folder.parent}")
     parts.journal.flush()
-    steps = _plan_of(folder.name, call_id, recorded(folder))
-    args = {"run": run_id, "steps": [dict(step) for step in steps.steps], "broke_off": broke_off(_told_of(folder))}
+    found = _plan_of(folder.name, call_id, recorded(folder))
+    args = {
+        "run": run_id,
+        "steps": [dict(step) for step in found.steps],
+        "broke_off": broke_off(_told_of(folder)),
+        "first": list(found.first),
+        "lost": list(found.lost),
+    }
     from handrail.tools.runs.undo_changes import from_record
 
     token = from_record.set(True)
@@ -120,6 +96,8 @@ async def undo(runtime: Runtime, call_id: str | None, run: str | None) -> Outcom
 
 def recorded(folder: Path) -> list[Ended]:
     """The calls of a run as its journal tells them, and what other runs took back of them while it was busy."""
+    from handrail.undo_order import ended
+
     return ended(_told_of(folder))
 
 
@@ -154,10 +132,6 @@ def _plan_of(run: str, call_id: str | None, calls: list[Ended]) -> Plan:
     found = _steps(calls, call_id)
     if not found.steps:
         raise Misuse(f"{_why_nothing(run, call_id, calls)}; {_what_else(run, calls)}")
-    if found.lost:
-        raise Misuse(
-            f"no former content was kept of {', '.join(found.lost)} (see undo.max_bytes), so it stays as it is"
-        )
     return found
 
 
@@ -165,6 +139,9 @@ def _why_nothing(run: str, call_id: str | None, calls: list[Ended]) -> str:
     """Say why there is nothing to take back of a call, or of the whole run."""
     meant = [item for item in calls if call_id in (None, item.call)]
     what = f"run {run}" if call_id is None else f"call {call_id}"
+    if lost := list(_lost(meant, call_id)):
+        more = f"; {len(lost) - _SHOWN} more calls like that" if len(lost) > _SHOWN else ""
+        return f"what is left of {what} stays as it is: {'; '.join(lost[:_SHOWN])}{more}"
     if any(item.taken_back for item in meant):
         return f"all that {what} changed is taken back already"
     if not meant:

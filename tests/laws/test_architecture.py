@@ -56,6 +56,7 @@ LAYERS = {
     "settings": 5,
     "outside": 6,
     "packages": 6,
+    "undo_order": 1,
     "undoing": 6,
     "faculties": 6,
     "compose": 6,

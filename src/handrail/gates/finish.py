@@ -78,7 +78,8 @@ class Finisher:
             content = _shown(data)
         # A tool that shows part of a whole has hidden what it had to by itself.
         evidence, truncation, refs = answer.evidence, self._aside(answer.truncation), answer.refs
-        warnings = self._texts(step.warnings + answer.warnings + _lost(tool, files.changes))
+        changes = tuple(self._changes(files.changes)) if files.changes else ()
+        warnings = self._texts(step.warnings + answer.warnings + (_lost(tool, changes) if changes else ()))
         size, redacted = self._scan(summary, content, data, evidence), MARK in content
         if size < 0:
             redacted = True
@@ -104,7 +105,7 @@ class Finisher:
             data,
             None,
             evidence or (_evidence(step, content),),
-            tuple(self._changes(files.changes)) if files.changes else (),
+            changes,
             self._texts(answer.commands),
             refs,
             truncation,
@@ -241,11 +242,21 @@ _NO_HOLDERS = frozenset(_HOLDERS)
 
 
 def _lost(tool: Tool, changes: Sequence[Change]) -> tuple[str, ...]:
-    """Say what cannot be put back; what programs change is never kept."""
-    if not changes or TouchKind.PROC_EXEC in tool.permissions:
+    """Say what cannot be put back, and why; what programs change is never kept."""
+    lost = [change for change in changes if not change.kept]
+    if not lost or TouchKind.PROC_EXEC in tool.permissions:
         return ()
-    paths = [change.path for change in changes if not change.kept]
-    return (f"no room to keep what stood in {', '.join(paths[:5])} (undo.max_bytes): no undo",) if paths else ()
+    from handrail.undo_order import NO_ROOM, why_lost
+
+    found: dict[str, list[str]] = {}
+    for change in lost:
+        found.setdefault(why_lost(record.change_fields(change)), []).append(change.path)
+    return tuple(
+        f"no room to keep what stood in {', '.join(paths[:5])} (undo.max_bytes): no undo"
+        if why == NO_ROOM
+        else f"no undo of {', '.join(paths[:5])}: {why}"
+        for why, paths in found.items()
+    )
 
 
 _FIELDS = attrgetter(*Outcome.__match_args__)

@@ -64,8 +64,9 @@ async def _undo(runtime: Runtime, folder: Path, call_id: str | None, *, as_json:
     code = show(outcome, as_json=as_json)
     if as_json:
         return code
-    if outcome.error is not None and outcome.error.code == Code.STALE_FILE:
-        for line in [*await _difference(runtime, folder, outcome), *_instead(folder, outcome)]:
+    if outcome.error is not None and "call" in outcome.error.details:
+        stale = outcome.error.code == Code.STALE_FILE
+        for line in [*(await _difference(runtime, folder, outcome) if stale else ()), *_instead(folder, outcome)]:
             sys.stderr.write(f"{harmless(line)}\n")
     elif outcome.ok:
         sys.stderr.write("".join(f"{harmless(line)}\n" for line in _left(folder)))

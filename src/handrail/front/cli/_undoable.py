@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from handrail.approvals.show import visible
 from handrail.front.cli._common import runs_folder
 from handrail.front.cli.runs import ELSEWHERE, is_here
 
 if TYPE_CHECKING:
-    from handrail.undoing import Ended
+    from handrail.undo_order import Ended
+
+
+_SHOWN = 5  # calls that are passed over and named
 
 
 class _Nothing(click.ClickException):
@@ -22,31 +27,51 @@ class _Nothing(click.ClickException):
 
 
 def last_change(given: Mapping[str, Any]) -> tuple[Path, str]:
-    """The run and the call that changed something last in this workspace and are not taken back yet."""
+    """The run and the call that changed something last in this workspace and are not taken back yet.
+
+    Calls of which nothing can be put back are passed over, and that is said.
+    """
     best: tuple[str, Path, str] | None = None
+    passed: list[Ended] = []
     for item in _runs_here(given):
         if best is not None and item.updated < best[0]:
             break  # all further runs ended before that change
-        left = _left(item.path)
-        if left and (best is None or left[-1].ts > best[0]):
-            best = (left[-1].ts, item.path, left[-1].call)
+        for call in _open(item.path):
+            if not call.left:
+                passed.append(call)
+            elif best is None or call.ts > best[0]:
+                best = (call.ts, item.path, call.call)
+    said = _passed_over(passed, "" if best is None else best[0])
     if best is None:
         text = (
             f"There is nothing to take back: no run of this workspace in {runs_folder(given)} changed a file that is "
-            f"not put back already.\n{ELSEWHERE.rstrip()}"
+            f"not put back already{' and can be' if said else ''}.\n{said}{ELSEWHERE.rstrip()}"
         )
         raise _Nothing(text)
+    sys.stderr.write(said)
     return best[1], best[2]
 
 
-def _left(folder: Path) -> list[Ended]:
-    """The calls of a run that can be taken back; what other runs took back is looked for only where that matters."""
-    from handrail.store.reader import events
-    from handrail.undoing import ended, recorded
+def _passed_over(calls: list[Ended], since: str) -> str:
+    """Say which calls after a time are passed over, last first, and why."""
+    later = sorted((call for call in calls if call.ts > since), key=lambda call: call.ts, reverse=True)
+    lines = [
+        f"Passed over: {call.tool} (call {call.call[-12:]}) changed what cannot be taken back: {call.why_lost}"
+        for call in later[:_SHOWN]
+    ]
+    more = [f"Passed over: {len(later) - _SHOWN} more calls like that"] if len(later) > _SHOWN else []
+    return "".join(f"{visible(line)}\n" for line in lines + more)
 
-    if not any(call.left for call in ended(events(folder))):
+
+def _open(folder: Path) -> list[Ended]:
+    """The calls of a run whose changes still stand; what other runs took back is looked for only where that matters."""
+    from handrail.store.reader import events
+    from handrail.undo_order import ended
+    from handrail.undoing import recorded
+
+    if not any(call.changes and not call.taken_back for call in ended(events(folder))):
         return []
-    return [call for call in recorded(folder) if call.left]
+    return [call for call in recorded(folder) if call.changes and not call.taken_back]
 
 
 def run_of_call(call_id: str, given: Mapping[str, Any]) -> Path:

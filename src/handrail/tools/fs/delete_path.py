@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from handrail.catalog import Deletes, tool
 from handrail.errors import Code, Problem
-from handrail.ports import Workspace
+from handrail.ports import Secrets, Workspace
 from handrail.tools.fs._standing import missing
 from handrail.words import Answer, Evidence, Place, PlaceKind, Touch, TouchKind
 
@@ -41,6 +41,7 @@ async def _preview(
 @tool(risk="high", touches=_touches, permissions=("fs.delete",), ask_first=True, preview=_preview)
 async def delete_path(
     files: Workspace,
+    secrets: Secrets,
     path: Deletes,
     recursive: Annotated[bool, "a folder with all that lies below"] = False,
     confirm: Annotated[bool, "must be true: says that deleting is meant"] = False,
@@ -49,7 +50,8 @@ async def delete_path(
     """Delete a file or folder. A link is removed itself, not what it points to."""
     await _check(files, path, recursive, confirm, expected_sha256)
     changes = await files.delete(path, recursive=recursive, expected_sha256=expected_sha256)
-    kept = all(change.kept for change in changes)
+    # A name that the record hides is not known to undo.
+    kept = all(change.kept and secrets.text(change.path) == change.path for change in changes)
     result = Deletion(path.shown, path.kind.value, len(changes), kept)
     more = f" with {len(changes) - 1} things below" if len(changes) > 1 else ""
     said = f"Deleted {path.shown}{more}; {'it can be undone' if kept else 'not all of it can be undone'}"

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 from handrail.catalog import tool
 from handrail.errors import Code, Problem
 from handrail.ports import Archive, Places, Workspace
-from handrail.tools.runs._spots import Shift, Spot, path_of, paths_of, spot_of
+from handrail.tools.runs._look import Restore, chains_of, count_done, need_unbroken, shifts_of, told_of
+from handrail.tools.runs._spots import path_of, paths_of, spot_of
 from handrail.words import Answer, Change, How, Place, PlaceKind, Touch, TouchKind
-
-
-@dataclass(frozen=True, slots=True)
-class Restore:
-    """One step back: what stands at a path now, and what shall stand there."""
-
-    path: str
-    op: Literal["create", "replace", "delete", "move", "mkdir", "rmdir"]  # what the recorded call had done
-    call: str
-    before: str | None = None
-    after: str | None = None
-    mode: int | None = None
-    source: str | None = None
-    link: str | None = None
-    later: list[str] = field(default_factory=list)  # calls that changed or moved it since, last first
-    gone: bool = False  # by these: what stands there now is somebody else's
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +23,8 @@ class Undone:
     calls: list[str]
 
 
+_AT_HAND = 64 * 1024 * 1024  # bytes of former contents that are loaded once instead of twice
+_LOST = 20  # calls whose lost changes are told one by one
 _BACK = {
     "create": "removed",
     "replace": "put back",
@@ -73,8 +59,8 @@ def _touched(steps: Sequence[Restore]) -> list[Touch]:
         if step.op == "move" and step.source is not None:
             touches.append(Touch(TouchKind.FS_WRITE, step.source, how=How.UNDO, follow=False))
     # What lies in a folder that is moved back is looked at where it lies now.
-    named, shifts = {touch.target for touch in touches}, _shifts(steps)
-    elsewhere = {path: None for spot in _chains(steps, shifts) for path in paths_of(spot, shifts)}
+    named, shifts = {touch.target for touch in touches}, shifts_of(steps)
+    elsewhere = {path: None for spot in chains_of(steps, shifts) for path in paths_of(spot, shifts)}
     touches += [Touch(TouchKind.FS_WRITE, path, how=How.UNDO, follow=False) for path in elsewhere if path not in named]
     return touches
 
@@ -87,43 +73,110 @@ def _touched(steps: Sequence[Restore]) -> list[Touch]:
     timeout_seconds=600,
 )
 async def undo_changes(
-    files: Workspace, archive: Archive, places: Places, run: str, steps: list[Restore], broke_off: bool = False
+    files: Workspace,
+    archive: Archive,
+    places: Places,
+    run: str,
+    steps: list[Restore],
+    broke_off: bool = False,
+    first: list[str] | None = None,
+    lost: list[str] | None = None,
 ) -> Answer[Undone]:
     """Put back what calls of a run changed, last first; refuses where something has changed since."""
-    shifts = _shifts(steps)
-    _need_there(steps)
+    _need_there(places, steps, first or ())
     if not broke_off:
         _need_straight(places, steps)
-    done = await _done(files, places, steps, shifts, most=len(steps) if broke_off else 0)
-    left, stay = steps[done:], list[Restore]()
+    done = await count_done(files, places, steps, first or (), most=len(steps) if broke_off else 0)
+    left = steps[done:]
     _need_straight(places, left)
     _need_straight(places, steps[:done], links=_put_there(steps[:done]))
-    for number, step in enumerate(left, done):
-        place = places[step.path]
-        if step.op == "move" and step.source is not None:
-            lies = await _as_it_lies(files, places, step, path_of(spot_of(step.path, number, shifts), done, shifts))
-            await files.move(lies, places[step.source], overwrite=False)
-            continue
-        kept = step.before is not None and step.op in ("replace", "delete") and step.link is None
-        image = await archive.load(run, step.before) if kept and step.before is not None else None
-        change = Change(step.path, step.op, step.before, step.after, step.mode, step.source, step.link)
+    if not broke_off:
+        need_unbroken(steps, shifts_of(steps))
+    back = _Back(files, places, steps, done, _Former(archive, run))
+    await back.former.need_all(left, "Nothing more" if done else "Nothing")
+    for step in left:
+        await back.take(step)
+    return _told(steps, back, lost or ())
+
+
+class _Former:
+    """Former contents: all of them looked at before the first step, and as many as fit kept at hand."""
+
+    def __init__(self, archive: Archive, run: str) -> None:
+        self._archive, self._run = archive, run
+        self._at_hand: dict[str, bytes] = {}
+        self._room = _AT_HAND
+
+    async def need_all(self, steps: Sequence[Restore], taken: str) -> None:
+        """Refuse where one is missing or damaged."""
+        needed = {digest: step for step in reversed(steps) if (digest := _former(step)) is not None}
+        for digest, step in needed.items():
+            try:
+                data = await self._archive.load(self._run, digest)
+            except Problem as problem:
+                text = f"What stood at {step.path} before call {step.call} cannot be put back: {problem.message}"
+                told = {**problem.details, "path": step.path, "call": step.call}
+                text += f" {taken} was taken back; other calls can be, one by one."
+                raise Problem(problem.code, text, **told) from problem
+            if len(data) <= self._room:
+                self._at_hand[digest] = data
+                self._room -= len(data)
+
+    async def of(self, step: Restore) -> bytes | None:
+        """What a step puts back."""
+        digest = _former(step)
+        if digest is None or digest in self._at_hand:
+            return self._at_hand.get(digest or "")
+        return await self._archive.load(self._run, digest)
+
+
+def _former(step: Restore) -> str | None:
+    return step.before if step.op in ("replace", "delete") and step.link is None else None
+
+
+class _Back:
+    """The steps as they are taken."""
+
+    def __init__(self, files: Workspace, places: Places, steps: Sequence[Restore], done: int, former: _Former) -> None:
+        self.former, self.done = former, done
+        self.taken: list[Restore] = []
+        self.stay: list[Restore] = []
+        self._files, self._places, self._count, self._shifts = files, places, len(steps), shifts_of(steps)
+
+    async def take(self, step: Restore) -> None:
+        """Take one step; where it fails, say how many were taken."""
         try:
-            await files.restore(place, change, image)
+            await self._take(step)
         except Problem as problem:
-            if step.op != "mkdir" or problem.code is not Code.STALE_FILE:
-                raise
-            stay.append(step)
-    return _told(steps, [step for step in left if step not in stay], stay, done)
+            if step.op == "mkdir" and problem.code is Code.STALE_FILE:
+                self.stay.append(step)
+                return
+            count = f"{self.done + len(self.taken)} of {_counted(self._count, 'change')}"
+            text = f"{problem.message} Before that, {count} had been taken back; the next undo goes on from there."
+            raise Problem(problem.code, text, next_call=problem.next_call, **problem.details) from problem
+        self.taken.append(step)
+
+    async def _take(self, step: Restore) -> None:
+        place = self._places[step.path]
+        if step.op == "move" and step.source is not None:
+            number = self.done + len(self.taken) + len(self.stay)
+            then = path_of(spot_of(step.path, number, self._shifts), self.done, self._shifts)
+            lies = await _as_it_lies(self._files, self._places, step, then)
+            await self._files.move(lies, self._places[step.source], overwrite=False)
+            return
+        change = Change(step.path, step.op, step.before, step.after, step.mode, step.source, step.link)
+        await self._files.restore(place, change, await self.former.of(step))
 
 
-def _told(steps: Sequence[Restore], taken: Sequence[Restore], stay: Sequence[Restore], done: int) -> Answer[Undone]:
-    undone = Undone([step.path for step in taken], list(dict.fromkeys(step.call for step in steps)))
-    summary = f"Took back {_counted(len(taken), 'change')} of {_counted(len(undone.calls), 'call')}"
-    if done:
-        summary += f"; {_counted(done, 'more change')} stood as before already"
-    warnings = tuple(f"{step.path}: a folder that holds something else by now, so it stays" for step in stay)
-    lines = [summary, *(f"{_BACK[step.op]} {step.path}" for step in taken)]
-    return Answer(undone, summary, "\n".join(lines), warnings=warnings)
+def _told(steps: Sequence[Restore], back: _Back, lost: Sequence[str]) -> Answer[Undone]:
+    undone = Undone([step.path for step in back.taken], list(dict.fromkeys(step.call for step in steps)))
+    summary = f"Took back {_counted(len(back.taken), 'change')} of {_counted(len(undone.calls), 'call')}"
+    if back.done:
+        summary += f"; {_counted(back.done, 'more change')} stood as before already"
+    stay = [f"{step.path}: a folder that holds something else by now, so it stays" for step in back.stay]
+    more = [f"{len(lost) - _LOST} more calls changed what cannot be taken back"] if len(lost) > _LOST else []
+    lines = [summary, *(f"{_BACK[step.op]} {step.path}" for step in back.taken)]
+    return Answer(undone, summary, "\n".join(lines), warnings=(*stay, *lost[:_LOST], *more))
 
 
 async def _as_it_lies(files: Workspace, places: Places, step: Restore, then: str | None) -> Place:
@@ -136,16 +189,19 @@ async def _as_it_lies(files: Workspace, places: Places, step: Restore, then: str
     return replace(place, kind=(await files.stat(place)).kind)  # an earlier step has put it there
 
 
-def _need_there(steps: Sequence[Restore]) -> None:
+def _need_there(places: Places, steps: Sequence[Restore], first: Sequence[str]) -> None:
     """STALE_FILE where later calls moved something away or deleted it, whatever stands in its place."""
     for step in steps:
-        if step.gone:
-            text = f"{step.path} has changed since call {step.call}; nothing was taken back."
-            raise Problem(Code.STALE_FILE, text + _first(step), path=step.path, call=step.call, later=step.later)
+        if step.gone is None or (step.op == "mkdir" and not step.later and _is_nothing(places[step.path])):
+            continue
+        what = step.path if step.gone == step.path else f"{step.gone}, where {step.path} came from,"
+        text = f"{what} has changed since call {step.call}; nothing was taken back.{told_of(step, first)}"
+        later = list(first) if step.later else None
+        raise Problem(Code.STALE_FILE, text, path=step.path, call=step.call, later=later)
 
 
-def _first(step: Restore) -> str:
-    return f" Calls of the same run changed or moved it later; take these back first: {', '.join(step.later)}."
+def _is_nothing(place: Place) -> bool:
+    return place.kind is PlaceKind.MISSING
 
 
 def _need_straight(places: Places, steps: Sequence[Restore], links: Sequence[str] = ()) -> None:
@@ -167,139 +223,3 @@ def _put_there(steps: Sequence[Restore]) -> list[str]:
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-_FOLDER = "folder or nothing"  # a state beside a hash, a kind, and None for nothing
-_KINDS = (_FOLDER, *(kind.value for kind in PlaceKind))
-
-
-def _ends(step: Restore, number: int, shifts: Sequence[Shift]) -> list[tuple[Spot, str | None, str | None]]:
-    """The spots that a step back changes: what stands there before it, and what after it."""
-    return [(spot_of(path, number, shifts), now, then) for path, now, then in _changed(step)]
-
-
-def _changed(step: Restore) -> list[tuple[str, str | None, str | None]]:
-    if step.op in ("mkdir", "rmdir"):
-        return [(step.path, _FOLDER, _FOLDER)]
-    if step.op == "move" and step.source is not None:
-        moved = step.after or (PlaceKind.DIRECTORY if step.link is None else PlaceKind.LINK).value
-        return [(step.path, moved, None), (step.source, None, moved)]
-    link = PlaceKind.LINK.value if step.link is not None else None
-    return [(step.path, None if step.op == "delete" else step.after, link or step.before)]
-
-
-async def _done(files: Workspace, places: Places, steps: Sequence[Restore], shifts: Sequence[Shift], most: int) -> int:
-    """How many steps an undo that broke off has done: the files stand as they do after these, and before the others.
-
-    Refuses before anything is touched where they stand otherwise; where none broke off (`most` is 0), also where they
-    happen to stand as they did in between, for that is somebody's own change.
-    """
-    look = _Look(shifts, _chains(steps, shifts))
-    await look.at_all(files, places, whole=most > 0)
-    wrong = {spot: None for spot in look.chains if not look.fits(spot)}
-    blamed = next((spot for spot in wrong if look.strange(spot)), next(iter(wrong), None))
-    for number, step in enumerate(steps[:most]):
-        if not wrong:
-            break
-        for spot in look.take(number, step):
-            wrong.pop(spot, None)
-            if not look.fits(spot):
-                wrong[spot] = None
-    if not wrong or blamed is None:
-        return look.taken
-    look.taken = 0
-    raise _stale(blamed, look, steps)
-
-
-def _stale(blamed: Spot, look: _Look, steps: Sequence[Restore]) -> Problem:
-    ends = ((step, spot) for number, step in enumerate(steps) for spot, _, _ in _ends(step, number, look.shifts))
-    step = next(step for step, spot in ends if spot == blamed)
-    path, wanted = look.path(blamed) or blamed[1], look.chains[blamed][0]
-    text = f"{path} has changed since call {step.call}; nothing was taken back."
-    return Problem(
-        Code.STALE_FILE,
-        text + (_first(step) if step.later else ""),
-        path=path,
-        expected_sha256=None if wanted in _KINDS else wanted,
-        actual_sha256=look.actual.get(path),
-        call=step.call,
-        later=step.later or None,
-    )
-
-
-class _Look:
-    """What stands at each spot, and what shall stand there as more and more steps are taken."""
-
-    def __init__(self, shifts: Sequence[Shift], chains: dict[Spot, list[str | None]]) -> None:
-        self.shifts, self.chains = shifts, chains
-        self.actual: dict[str, str | None] = {}
-        self.taken = 0
-        self._at = dict.fromkeys(chains, 0)
-
-    async def at_all(self, files: Workspace, places: Places, *, whole: bool) -> None:
-        """Look at every spot where it lies now; with `whole`, also where it would lie after any number of steps."""
-        for spot in self.chains:
-            paths = paths_of(spot, self.shifts) if whole else [path for path in [self.path(spot)] if path is not None]
-            for path in paths:
-                if path not in self.actual:
-                    self.actual[path] = await _hash(files, places[path], path)
-
-    def path(self, spot: Spot) -> str | None:
-        """Where a spot lies by now."""
-        return path_of(spot, self.taken, self.shifts)
-
-    def fits(self, spot: Spot) -> bool:
-        """Whether a spot stands as it shall by now; one that is not there yet, or no more, does."""
-        path = self.path(spot)
-        return path is None or _stands(self.actual.get(path), self.chains[spot][self._at[spot]])
-
-    def strange(self, spot: Spot) -> bool:
-        """Whether a spot stands as no number of steps would leave it."""
-        actual = self.actual.get(self.path(spot) or "")
-        return not any(_stands(actual, state) for state in self.chains[spot])
-
-    def take(self, number: int, step: Restore) -> list[Spot]:
-        """Think one more step taken; gives the spots that stand otherwise by it."""
-        changed = [spot for spot, _, _ in _ends(step, number, self.shifts)]
-        for spot in changed:
-            self._at[spot] += 1
-        self.taken = number + 1
-        return list(self.chains) if any(shift.number == number for shift in self.shifts) else changed
-
-
-def _shifts(steps: Sequence[Restore]) -> list[Shift]:
-    """The steps that may move a folder with all that lies in it: those that moved no single file."""
-    return [
-        Shift(number, step.path, step.source)
-        for number, step in enumerate(steps)
-        if step.op == "move" and step.source is not None and step.after is None
-    ]
-
-
-def _chains(steps: Sequence[Restore], shifts: Sequence[Shift]) -> dict[Spot, list[str | None]]:
-    """How each spot stands after none, one, two … of the steps that change it."""
-    chains: dict[Spot, list[str | None]] = {}
-    for number, step in enumerate(steps):
-        for spot, now, then in _ends(step, number, shifts):
-            chain = chains.setdefault(spot, [now])
-            chain[-1] = now
-            chain.append(then)
-    return chains
-
-
-def _stands(actual: str | None, wanted: str | None) -> bool:
-    if wanted == _FOLDER:
-        return actual in (None, PlaceKind.DIRECTORY.value)
-    return actual == wanted
-
-
-async def _hash(files: Workspace, place: Place, path: str) -> str | None:
-    if place.kind is PlaceKind.MISSING or place.shown != path:
-        return None  # behind a link is nothing that was changed
-    if place.kind is not PlaceKind.FILE:
-        return place.kind.value
-    digest = hashlib.sha256()
-    async with files.open(place) as stream:
-        while chunk := await stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
