@@ -96,19 +96,21 @@ class Shape:
         try:
             parsed = validator.validate_python(args)[0]
         except ValidationError as error:
-            parsed, warnings = self._repaired(args, error) if repair else self._refuse(args, error)
+            parsed, warnings = self._repaired(args, error, repair)
         if not _is_json(parsed):
             for name, value in parsed.items():
                 _check_json(name, value)
         return parsed, warnings
 
-    def _repaired(self, args: Mapping[str, Json], error: ValidationError) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """The arguments with their small slips mended, if that is all that was wrong."""
-        mended, warnings = _mend(args, error, self.optional)
+    def _repaired(
+        self, args: Mapping[str, Json], error: ValidationError, repair: bool
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """The arguments with their small slips mended, if that is all that was wrong; 1.0 for 1 is none."""
+        mended, warnings = _mend(args, error, self.optional, repair)
         if not warnings:
             self._refuse(args, error)
         try:
-            return (self._args or self._arguments_validator()).validate_python(mended)[0], warnings
+            return (self._args or self._arguments_validator()).validate_python(mended)[0], tuple(warnings)
         except ValidationError as still:
             self._refuse(args, still)
 
@@ -349,17 +351,17 @@ def short(value: Any) -> str:
 
 
 def _mend(
-    args: Mapping[str, Json], error: ValidationError, optional: frozenset[str]
-) -> tuple[dict[str, Json], tuple[str, ...]]:
-    """Mend the small slips that models make; nothing else."""
+    args: Mapping[str, Json], error: ValidationError, optional: frozenset[str], repair: bool
+) -> tuple[dict[str, Json], list[str]]:
+    """Mend the small slips that models make, and nothing else; take 1.0 for 1 in any case."""
+    from handrail.misfit import with_integers
+
     if not isinstance(args, dict):
-        return {}, ()
-    mended: dict[str, Json] = dict(args)
-    warnings: list[str] = []
-    for item in error.errors(include_url=False):
-        if len(item["loc"]) == 0:
-            continue
-        name = str(item["loc"][0])
+        return {}, []
+    errors = error.errors(include_url=False)
+    mended, warnings = with_integers(args, errors)
+    for item in errors if repair else ():
+        name = str(item["loc"][0]) if item["loc"] else ""
         if name not in mended or any(text.startswith(f"`{name}`") for text in warnings):
             continue
         value = mended[name]
@@ -369,7 +371,7 @@ def _mend(
         elif isinstance(value, str) and (parsed := _parsed(value, item["type"])) is not None:
             mended[name] = parsed
             warnings.append(f"`{name}` came as text and is read as {_kind(parsed)}")
-    return mended, tuple(warnings)
+    return mended, warnings
 
 
 def _parsed(text: str, error_type: str) -> Any:

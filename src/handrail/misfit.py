@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from handrail.arguments import short
+from handrail.strict_json import is_whole
 
 _UNKNOWN = {"unexpected_keyword_argument", "extra_forbidden"}
 _MISSING = {"missing", "missing_argument", "missing_keyword_only_argument"}
@@ -54,3 +56,30 @@ def told(error: Any, whole: str = "arguments") -> dict[str, str]:
 def _shown(got: Any) -> str:
     """The value, with its kind where that does not show."""
     return "null" if got is None else f"{short(got)} ({_KINDS.get(type(got), type(got).__name__)})"
+
+
+def with_integers(args: Mapping[str, Any], errors: Iterable[Any]) -> tuple[dict[str, Any], list[str]]:
+    """Give the arguments with integers where they came as 1.0 and integers belong, and a warning for each argument."""
+    told = dict(args)
+    copied: dict[tuple[Any, ...], Any] = {}  # what is changed is a copy, and made once
+    names: dict[str, None] = {}
+    for error in errors:
+        if error["type"] == "int_type" and is_whole(error["input"]):
+            _set_integer(told, error["loc"], copied)
+            names[str(error["loc"][0])] = None
+    return told, [f"`{name}` came as a number with a point and is read as a whole one" for name in names]
+
+
+def _set_integer(node: Any, loc: tuple[Any, ...], copied: dict[tuple[Any, ...], Any]) -> None:
+    place: tuple[Any, ...] = ()
+    for part in loc:
+        if not (part in node if isinstance(node, dict) else isinstance(part, int)):
+            continue  # no place, but what the schema calls one of several choices
+        place, inner = (*place, part), node[part]
+        if isinstance(inner, (dict, list)):
+            if place not in copied:
+                copied[place] = node[part] = inner.copy()
+            node = copied[place]
+        elif is_whole(inner):
+            node[part] = int(inner)
+            return

@@ -17,15 +17,18 @@ MAX_DEPTH = 200
 LEAST_INTEGER, MOST_INTEGER = -(2**63), 2**64 - 1  # that can be written down
 
 
-def loads(text: str | bytes) -> Any:
-    """Parse foreign JSON; ValueError with the reason where plain `json` would guess."""
+def loads(text: str | bytes, *, half_pairs: bool = False) -> Any:
+    """Parse foreign JSON; ValueError with the reason where plain `json` would guess.
+
+    With `half_pairs`, texts may hold half of a surrogate pair: for who refuses those in better words.
+    """
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
     except RecursionError:
         raise ValueError(f"nested more than {MAX_DEPTH} levels deep") from None
     except ValueError as error:
         raise _in_our_words(error) from None
-    _check(value, integers=False)
+    _check(value, integers=False, half_pairs=half_pairs)
     return value
 
 
@@ -34,7 +37,7 @@ def check(value: Any) -> None:
     _check(value, integers=True)
 
 
-def _check(value: Any, *, integers: bool) -> None:
+def _check(value: Any, *, integers: bool, half_pairs: bool = False) -> None:
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         below = []
@@ -42,7 +45,8 @@ def _check(value: Any, *, integers: bool) -> None:
             if isinstance(item, (dict, list, tuple, set, frozenset)):
                 below += _children(item)
             elif isinstance(item, str):
-                _check_text(item)
+                if not half_pairs:
+                    _check_text(item)
             elif isinstance(item, float) and not math.isfinite(item):
                 raise ValueError(f"{item} is not JSON")
             elif integers and isinstance(item, int) and not LEAST_INTEGER <= item <= MOST_INTEGER:
@@ -78,6 +82,11 @@ def is_text(value: Any) -> bool:
         return isinstance(value, str) and (value.isascii() or value.encode() is not None)
     except UnicodeEncodeError:
         return False
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a number came with a point and is an integer all the same, as JSON Schema counts it: 1.0, exactly."""
+    return value.__class__ is float and value.is_integer() and abs(value) < 2**53
 
 
 def _check_text(text: str) -> None:

@@ -137,6 +137,7 @@ class How(StrEnum):
     MOVE = "move"  # the source of a move: what leaves stands at the target afterwards
     UNDO = "undo"  # puts back what a recorded call changed
     LOAD = "load"  # makes a skill the active one of the run
+    MAKE = "make"  # a folder comes to be where none is; one that is there stays as it is
 
 
 @noun

@@ -119,6 +119,15 @@ def test_crooked_json_is_refused(server: Server, name: str) -> None:
     assert server.post(call()).status == 200
 
 
+def test_half_of_a_surrogate_pair_is_answered_under_its_id(server: Server) -> None:
+    """In the arguments by the call's own refusal; elsewhere by an error. Nothing fails, and nobody waits."""
+    argument = server.post(call().replace(b'"a.txt"', b'"a\\ud83d.txt"'))
+    told = json.loads(argument.body)
+    assert (argument.status, told["id"], told["result"]["isError"]) == (200, 1, True)
+    elsewhere = server.post(call().replace(b'"method"', b'"x": "\\ud83d", "method"'))
+    assert (elsewhere.status, json.loads(elsewhere.body)["id"]) == (400, 1)
+
+
 @pytest.mark.parametrize(
     "changed",
     [

@@ -11,7 +11,7 @@ import pytest
 
 from dialects._speaking import OPEN, Speak, Voice
 from handrail import dialects
-from handrail.dialects.mcp_filesystem_steps import fits
+from handrail.dialects.mcp_filesystem_globs import read_glob
 from handrail.dialects.mcp_filesystem_told import info
 from handrail.testing import ScriptedApprover
 from handrail.words import Outcome, Status
@@ -231,7 +231,7 @@ async def test_a_list_that_is_too_long_says_that_it_is_cut(
 )
 def test_globs_fit_as_the_document_means_them(pattern: str, path: str, expected: bool) -> None:
     """Within names, across names, and in no more time than it takes to look."""
-    assert fits(pattern, path) is expected
+    assert read_glob(pattern).fits(path) is expected
 
 
 async def test_media_and_folders_that_can_be_reached(speak: Speak, work: Path) -> None:
@@ -246,9 +246,11 @@ async def test_media_and_folders_that_can_be_reached(speak: Speak, work: Path) -
         {"type": "audio", "data": "AAH/", "mimeType": "audio/mpeg"},
         {
             "type": "resource",
-            "resource": {"uri": "file:///x%20y.bin", "mimeType": "application/octet-stream", "blob": "AAH/"},
+            "resource": {
+                "uri": (work.resolve() / "x y.bin").as_uri(), "mimeType": "application/octet-stream", "blob": "AAH/",
+            },
         },
-    ]
+    ]  # fmt: skip
     assert roots == f"Allowed directories:\n{work.resolve()}"
 
 
@@ -289,6 +291,18 @@ async def test_folders_are_made_listed_and_moved(speak: Speak, project: Path) ->
         await text(say, "move_file", source="a.txt", destination="x/y/a.txt")
         told = await text(say, "list_directory", path="."), await text(say, "list_directory", path="x/y")
     assert told == ("[DIR] src\n[DIR] x", "[FILE] a.txt")
+
+
+@pytest.mark.parametrize("path", [".", "{}", "{}/"])
+async def test_a_folder_that_can_be_reached_is_made_again_without_a_change(
+    speak: Speak, project: Path, path: str
+) -> None:
+    """create_directory at the allowed folder itself is as fine as at any other that is there."""
+    async with speak("mcp-filesystem", start="mcp-filesystem") as say:
+        said = await text(say, "create_directory", path=path.format(project))
+    assert (said, sorted(item.name for item in project.iterdir())) == (
+        "Successfully created directory .", ["a.txt", "src"],
+    )  # fmt: skip
 
 
 async def test_sizes_and_tree(speak: Speak, project: Path) -> None:

@@ -93,37 +93,44 @@ def plain(value: Any) -> Any:
 
 DEEP = 100_000
 CROOKED = {
-    "no JSON": (b"{", -32700),
-    "no UTF-8": (b'{"jsonrpc": "2.0", "id": 1, "method": "\xff"}', -32700),
-    "a key twice": (b'{"jsonrpc": "2.0", "id": 9, "id": 1, "method": "ping"}', -32700),
+    "no JSON": (b"{", -32700, None),
+    "no UTF-8": (b'{"jsonrpc": "2.0", "id": 1, "method": "\xff"}', -32700, None),
+    "a key twice": (b'{"jsonrpc": "2.0", "id": 9, "id": 1, "method": "ping"}', -32700, None),
     "a key twice, deep inside": (
         b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"now","arguments":{"a":[{"b":1,"b":2}]}}}',
-        -32700,
+        -32600,
+        1,
     ),
-    "a key twice, hidden by spaces": (b'{"jsonrpc" : "2.0", "id" : 1, "id":2, "method":"ping"}', -32700),
-    "a key twice, spelled otherwise": (b'{"jsonrpc": "2.0", "id": 1, "\\u0069d": 2, "method": "ping"}', -32700),
-    "NaN": (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": NaN}}', -32700),
-    "a number too large": (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": 1e999}}', -32700),
-    "half a pair": (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": "\\ud800"}}', -32700),
-    "far too deep": (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": ' + b"[" * DEEP + b"]" * DEEP, -32700),
-    "deep": (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":' + b"[" * 300 + b"]" * 300 + b"}}", -32700),
-    "many at once": (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', -32600),
-    "a text": (b'"ping"', -32600),
-    "another version": (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', -32600),
-    "an id that is none": (b'{"jsonrpc": "2.0", "id": [1], "method": "ping"}', -32600),
-    "an id that is nothing": (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600),
+    "a key twice, hidden by spaces": (b'{"jsonrpc" : "2.0", "id" : 1, "id":2, "method":"ping"}', -32700, None),
+    "a key twice, spelled otherwise": (b'{"jsonrpc": "2.0", "id": 1, "\\u0069d": 2, "method": "ping"}', -32700, None),
+    "NaN": (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": NaN}}', -32600, 1),
+    "a number too large": (b'{"jsonrpc": "2.0", "id": "x", "method": "ping", "params": {"a": 1e999}}', -32600, "x"),
+    "half a pair": (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": "\\ud800"}}', -32600, 1),
+    "half a pair as an id": (b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', -32700, None),
+    "half a pair in an answer": (b'{"jsonrpc": "2.0", "id": 1, "result": {"a": "\\ud800"}}', -32700, None),
+    "far too deep": (
+        b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": ' + b"[" * DEEP + b"]" * DEEP + b"}",
+        -32700,
+        None,
+    ),
+    "deep": (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":' + b"[" * 300 + b"]" * 300 + b"}}", -32600, 1),
+    "many at once": (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', -32600, None),
+    "a text": (b'"ping"', -32600, None),
+    "another version": (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', -32600, None),
+    "an id that is none": (b'{"jsonrpc": "2.0", "id": [1], "method": "ping"}', -32600, None),
+    "an id that is nothing": (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600, None),
 }
 
 
 @pytest.mark.parametrize("name", CROOKED)
 async def test_crooked_input_is_refused_and_the_server_lives(work: Path, name: str) -> None:
-    """With an error that names no request, and the next request is answered."""
-    line, code = CROOKED[name]
+    """With an error that names the request where it can be told, and the next request is answered."""
+    line, code, request_id = CROOKED[name]
     async with talking(work) as (talk, _):
         talk.heard.clear()
         talk.raw(line + b"\n")
         answer = await talk.until(lambda message: "error" in message)
-        assert (answer["error"]["code"], answer["id"]) == (code, None)
+        assert (answer["error"]["code"], answer["id"]) == (code, request_id)
         assert (await talk.ask("ping"))["result"] == {}
 
 

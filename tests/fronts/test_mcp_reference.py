@@ -48,6 +48,9 @@ SAME: list[Call] = [
     ("read_media_file", {"path": "@/s.mp3"}),
     ("read_media_file", {"path": "@/x y%.bin"}),
     ("read_media_file", {"path": "@/a.txt"}),
+    ("read_media_file", {"path": "x y%.bin"}),
+    ("read_media_file", {"path": "./src/../br{a,b}*.bin"}),
+    ("read_text_file", {"path": "@/a.txt", "head": 2.0}),
     ("read_multiple_files", {"paths": ["@/a.txt", "@/src/b.py"]}),
     ("read_multiple_files", {"paths": ["@/long.txt", "@/empty.txt"]}),
     ("list_directory", {"path": "@"}),
@@ -58,6 +61,27 @@ SAME: list[Call] = [
     ("directory_tree", {"path": "@"}),
     ("directory_tree", {"path": "@", "excludePatterns": ["*.txt", "src"]}),
     ("directory_tree", {"path": "@", "excludePatterns": ["**/*.py"]}),
+    *(
+        (tool, {"path": path, "excludePatterns": [glob], **more})
+        for glob in ("many/**", "**/*/**", "[^a]*.txt", "\\*.txt", "{src,many}", "!src", "many/", "?.txt", "**.txt")
+        for tool, path, more in (("directory_tree", "@", {}), ("search_files", "many/..", {"pattern": "**/*.*y"}))
+    ),
+    *(
+        ("search_files", {"path": "@", "pattern": glob})
+        for glob in (
+            "?a.md",
+            "**.py",
+            "[^l]*.txt",
+            "src/",
+            "**/",
+            "*/*.py",
+            "./*.py",
+            "src//b.py",
+            "!{none,links,**/*.txt}",
+            "*.{txt}",
+        )
+    ),
+    ("search_files", {"path": "src", "pattern": "*"}),
     ("search_files", {"path": "@", "pattern": "*.txt"}),
     ("search_files", {"path": "@", "pattern": "**/*.py"}),
     ("search_files", {"path": "@", "pattern": "src"}),
@@ -70,6 +94,7 @@ SAME: list[Call] = [
     ("write_file", {"path": "@/new.txt", "content": "newer\n"}),
     ("create_directory", {"path": "@/d/e"}),
     ("create_directory", {"path": "@/d/e"}),
+    ("create_directory", {"path": "@"}),
     ("move_file", {"source": "@/new.txt", "destination": "@/d/n.txt"}),
     ("read_text_file", {"path": "@/d/n.txt"}),
     ("move_file", {"source": "@/many", "destination": "@/d/more"}),
@@ -89,6 +114,7 @@ FAILS: list[Call] = [
     ("edit_file", {"path": "@/a.txt", "edits": [{"oldText": "zz", "newText": "y"}]}),
     ("move_file", {"source": "@/a.txt", "destination": "@/src/b.py"}),
     ("list_directory", {"path": "@/nothing"}),
+    ("write_file", {"path": "C:\\w.txt", "content": "x"}),
     ("no_such_tool", {}),
 ]
 
@@ -118,6 +144,8 @@ def lay_out(root: Path) -> Path:
     (root / "I.PNG").write_bytes(PNG)
     (root / "s.mp3").write_bytes(b"ID3\x03" + bytes(range(256)))
     (root / "x y%.bin").write_bytes(bytes(range(256)))
+    (root / "br{a,b}*.bin").write_bytes(b"\x00")
+    (root / "éa.md").write_text("")
     (root / ".hidden").write_text("h")
     (root / "links").mkdir()
     (root / "links/out.txt").symlink_to("/etc/hostname")

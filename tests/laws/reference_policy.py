@@ -102,7 +102,10 @@ def denials(touch: Touch, world: World) -> Iterator[str]:
     # Not in the active skill's allowed-tools; list_skills, load_skill and display stay callable.
     stays: tuple[str, ...] = ("list_skills", "load_skill", "display")
     stays = (*stays, tool.name) if tool.internal else stays  # undo is a person's to call
-    if world.skill_tools is not None and tool.name not in world.skill_tools and tool.name not in stays:
+    called = tool.name
+    if called == "agent_tool":  # a tool of the agent's own, by the name it has there
+        called, stays = touch.target, ()
+    if world.skill_tools is not None and called not in world.skill_tools and called not in stays:
         yield "POLICY_DENIED"
     # A call may name permissions: touches beyond them are denied.
     if world.permissions is not None and touch.kind != "tool.use" and touch.kind.value not in world.permissions:
@@ -127,7 +130,8 @@ def own_or_keys(touch: Touch, place: Place, world: World) -> Iterator[str]:
 def root_or_repository(touch: Touch, place: Place, world: World) -> Iterator[str]:
     """Destroying a root; what is not known below; repository hooks and config, settings, key material, also below."""
     path = on_machine(place.root, place.path)
-    if place.path == "" or any(root.path.startswith(f"{path}/") for root in world.roots):
+    stays = (touch.kind, touch.how) == ("fs.write", "make") and place.kind is PlaceKind.DIRECTORY  # it is there
+    if not stays and (place.path == "" or any(root.path.startswith(f"{path}/") for root in world.roots)):
         yield "PATH_PROTECTED"
     if (touch.deep or touch.how == "move") and touch.below is None and place.kind is PlaceKind.DIRECTORY:
         yield "PATH_PROTECTED"

@@ -46,6 +46,7 @@ HOST_PATTERNS = (
 )
 PORTS = ("80", "443", "8080")
 WORDS = ("git", "diff", "push", "rm", "-rf", "/bin/rm", "./x", "npm", "test", "a", "ls", "cat", "/")
+_HOWS = (How.PLAIN, How.REPLACE, How.EDIT, How.MAKE)
 WORKSPACE = Root("workspace", "/ws", True)
 ROOTS = (
     Root("/data", "/data", False),
@@ -148,7 +149,7 @@ def file_touch(random: Random, world: World) -> Touch:
         where.path if where else "/elsewhere/x",
         deep,
         # Reading puts nothing back: no tool states that.
-        random.choice((How.PLAIN, How.REPLACE, How.EDIT, How.PLAIN if kind is TouchKind.FS_READ else How.UNDO)),
+        random.choice((*_HOWS, How.PLAIN if kind is TouchKind.FS_READ else How.UNDO)),
         confirmed=some(random, 0.98),
         place=where,
         below=below,

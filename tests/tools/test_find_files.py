@@ -86,6 +86,26 @@ async def test_the_paths_found_are_exactly_those_that_fit(
     assert answer.data.next_cursor is None
 
 
+@pytest.mark.parametrize(
+    ("pattern", "paths"),
+    [
+        ("?a.txt", ["sub/xa.txt", "éa.txt", "日a.txt", "😀a.txt"]),
+        ("??.txt", ["sub/xa.txt", "éa.txt", "日a.txt", "日é.txt", "😀a.txt"]),
+        ("/?a.*", ["éa.txt", "日a.txt", "😀a.txt"]),
+        ("?", ["é"]),
+    ],
+)
+async def test_a_question_mark_is_one_character_of_any_script(
+    tmp_path: Path, how: dict[str, Any], pattern: str, paths: list[str]
+) -> None:
+    """However many bytes it has."""
+    names = ["a.txt", "éa.txt", "日a.txt", "😀a.txt", "日é.txt", "é", "xya.txt", "sub/xa.txt"]
+    fill(tmp_path, dict.fromkeys(names, ""))
+    async with Searching(tmp_path, **how) as search:
+        answer = await search.call(find_files, pattern=pattern)
+    assert answer.data.paths == paths
+
+
 async def test_the_newest_come_first_when_asked(tmp_path: Path) -> None:
     """Order by time, to the nanosecond."""
     fill(tmp_path, {"a": "", "b/c": "", "d": ""})

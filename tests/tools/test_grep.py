@@ -87,6 +87,14 @@ async def test_each_argument_narrows_as_it_says(tmp_path: Path, args: dict[str, 
     assert [f"{match.file}:{match.line}" for match in answer.data.matches] == lines
 
 
+async def test_a_question_mark_of_a_glob_is_one_character_of_any_script(tmp_path: Path, how: dict[str, Any]) -> None:
+    """However many bytes it has."""
+    fill(tmp_path, {"éa.txt": "x\n", "日a.txt": "x\n", "a.txt": "x\n", "xya.txt": "x\n"})
+    async with Searching(tmp_path, **how) as search:
+        answer = await search.call(grep, pattern="x", glob="?a.txt")
+    assert [match.file for match in answer.data.matches] == ["éa.txt", "日a.txt"]
+
+
 @pytest.mark.parametrize("page", [{"limit": 7}, {"limit": 50, "max_files": 2}, {"limit": 3, "context": 2}])
 async def test_pages_together_are_the_whole(tmp_path: Path, how: dict[str, Any], page: dict[str, int]) -> None:
     """Following each page's literal next call gives every match once, in order."""

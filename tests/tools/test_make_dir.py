@@ -25,7 +25,7 @@ async def test_missing_folders_are_made_and_named(desk: Desk) -> None:
     answer = await desk.call(make_dir, path="a/b/c")
     assert answer.data == Folder("a/b/c", ["a", "a/b", "a/b/c"])
     assert (desk.folder / "a/b/c").is_dir()
-    assert [(touch.kind, touch.how) for touch in desk.touches] == [(TouchKind.FS_WRITE, How.PLAIN)]
+    assert [(touch.kind, touch.how) for touch in desk.touches] == [(TouchKind.FS_WRITE, How.MAKE)]
 
 
 async def test_a_folder_that_is_there_is_fine(desk: Desk) -> None:
@@ -33,6 +33,12 @@ async def test_a_folder_that_is_there_is_fine(desk: Desk) -> None:
     await desk.call(make_dir, path="a")
     answer = await desk.call(make_dir, path="a")
     assert (answer.data, answer.summary, desk.changes) == (Folder("a", []), "a was there already", [])
+
+
+async def test_the_workspace_itself_is_there_already(desk: Desk) -> None:
+    """It is no change either."""
+    answer = await desk.call(make_dir, path=".")
+    assert (answer.data, answer.summary, desk.changes) == (Folder(".", []), ". was there already", [])
 
 
 async def test_a_file_in_the_way_is_told(desk: Desk) -> None:

@@ -41,11 +41,32 @@ def check(schema: Schema, args: Any, *, repair: bool) -> tuple[dict[str, Json], 
     given, warnings = _mended(schema, args) if repair else (dict(args), ())
     try:
         wrong = list(_wrong(schema, given, ""))
+        if wrong and (whole := _with_integers(schema, given)) is not given:
+            pointed = [name for name, value in given.items() if whole[name] is not value]
+            warnings += tuple(f"`{name}` came as a number with a point and is read as a whole one" for name in pointed)
+            given, wrong = whole, list(_wrong(schema, whole, ""))
     except RecursionError:
         wrong = [("arguments", "expected fewer levels", "something nested too deeply")]
     if wrong:
         raise _refused(wrong)
     return given, warnings
+
+
+def _with_integers(schema: Schema, value: Any) -> Any:
+    """A value with integers where it has 1.0 and integers belong, as JSON Schema has it; the same where it has none."""
+    if value.__class__ is float:
+        kinds = _kinds(schema)
+        return int(value) if "integer" in kinds and "number" not in kinds and strict_json.is_whole(value) else value
+    if value.__class__ is dict:
+        known, rest = schema.get("properties", {}), schema.get("additionalProperties")
+        other = rest if isinstance(rest, Mapping) else {}
+        told = {name: _with_integers(known.get(name, other), item) for name, item in value.items()}
+        return told if any(told[name] is not item for name, item in value.items()) else value
+    if value.__class__ is list:
+        inside = schema.get("items", {})
+        items = [_with_integers(inside, item) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    return value
 
 
 def _plainly_fits(schema: Schema, args: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,7 @@ from handrail.dialects._schema import properties
 from handrail.dialects._telling import asked_for, finished, problem, spoken_call
 from handrail.dialects._usual import USUAL
 from handrail.dialects._wording import retold
+from handrail.dialects.mcp_filesystem_globs import leaving_out, read_glob
 from handrail.dialects.mcp_filesystem_listed import entry
 from handrail.errors import Code, Problem
 from handrail.words import Json, Outcome
@@ -25,6 +27,7 @@ STRINGS = {"type": "array", "items": {"type": "string"}}
 PATHS = {**STRINGS, "minItems": 1}
 EDITS = {"type": "array", "items": properties(oldText="string", newText="string")}
 SORTS = {"type": "string", "enum": ["name", "size"]}
+_DRIVE = re.compile(r"[A-Za-z]:(?:[\\/]|$)")
 
 
 def _read(args: Args) -> Args:
@@ -41,6 +44,27 @@ def _said_read(args: Args) -> Args | None:
         return None
     rest = {name: value for name, value in args.items() if name in ("path", "tail") and value is not None}
     return {**rest, "head": args["limit"]} if "limit" in args else rest
+
+
+def _named(args: Args) -> Args:
+    """What makes something new takes no path of another system: it would become one strange name here."""
+    for ours, name in (("path", "path"), ("target", "destination")):
+        if _DRIVE.match(args.get(ours, "")):
+            told = f"{args[ours]} begins with a drive's letter, which names nothing on this machine"
+            raise Problem(Code.INVALID_ARGS, f"`{name}`: {told}.", field=name)
+    return args
+
+
+def _tree(args: Args) -> Args:
+    """Refuse what the steps have refused."""
+    leaving_out(args["ignore"], names=True)
+    return args
+
+
+def _searched(args: Args) -> Args:
+    read_glob(args["pattern"])
+    leaving_out(args["excludePatterns"], names=False)
+    return {name: value for name, value in args.items() if name != "excludePatterns"}
 
 
 def _edit(args: Args) -> Args:
@@ -91,6 +115,7 @@ WORDS = (
         "read_media",
         "Read an image or a sound as base64 with its MIME type; any other file as a resource.",
         properties(path="string"),
+        steps=_stepping(steps.media),
     ),
     Word(
         "read_multiple_files",
@@ -107,6 +132,7 @@ WORDS = (
         "write_file",
         "Create a file, or replace one with new content.",
         properties(path="string", content="string"),
+        inward=_named,
         always={"mode": "overwrite", "expected_sha256": "*"},
         back=lambda args: {"path": args["path"], "content": args["content"]},
     ),
@@ -125,7 +151,13 @@ WORDS = (
         },
         back=lambda _: None,
     ),
-    Word("create_directory", "make_dir", "Make a folder, with those above it.", properties(path="string")),
+    Word(
+        "create_directory",
+        "make_dir",
+        "Make a folder, with those above it.",
+        properties(path="string"),
+        inward=_named,
+    ),
     Word(
         "list_directory",
         "list_dir",
@@ -151,6 +183,7 @@ WORDS = (
         properties(path="string", excludePatterns_=STRINGS),
         names={"excludePatterns": "ignore"},
         defaults={"excludePatterns": []},
+        inward=_tree,
         always={"depth": steps.DEEPEST, "hidden": True},
         steps=_stepping(steps.tree),
     ),
@@ -160,6 +193,7 @@ WORDS = (
         "Move or rename a file or folder; never over an existing one.",
         properties(source="string", destination="string"),
         names={"destination": "target"},
+        inward=_named,
     ),
     Word(
         "search_files",
@@ -167,7 +201,7 @@ WORDS = (
         "Find files and folders whose path below the given one fits a glob: `*.py` there, `**/*.py` at any depth.",
         properties(path="string", pattern="string", excludePatterns_=STRINGS),
         defaults={"excludePatterns": []},
-        inward=lambda args: {name: value for name, value in args.items() if name != "excludePatterns"},
+        inward=_searched,
         always={"hidden": True, "respect_ignore": False},
         steps=_stepping(steps.search),
     ),

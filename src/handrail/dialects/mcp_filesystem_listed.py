@@ -81,6 +81,7 @@ _HINTS: Mapping[str, Mapping[str, bool]] = {"write_file": {"idempotentHint": Tru
 def entry(word: Word) -> dict[str, Json]:
     """What the document's list says beside names and what our own hints do not know."""
     title = " ".join(part.capitalize() for part in word.name.split("_")).replace(" With ", " with ")
+    title += " (Deprecated)" if word.name == "read_file" else ""
     said = _SAID.get(word.name, {})
     fields = {name: {**field, **said.get(name, {})} for name, field in word.args["properties"].items()}
     told: dict[str, Json] = {

@@ -5,21 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
-from functools import lru_cache
-from itertools import product
 from typing import Any
 
 from handrail.dialects._dialect import Args, Steps
 from handrail.dialects._telling import excerpt
+from handrail.dialects.mcp_filesystem_globs import Glob, leaving_out, read_glob
+from handrail.errors import Code
 from handrail.words import Outcome, Status, Truncation
 
 DEEPEST = 10  # folders that one call of list_dir goes down
 MOST_FILES = 100  # that one call reads
 MOST_PAGES = 25  # of all lists of one call together
 MOST_CHARS = 16 * 1024 * 1024  # of all files that one call reads
+MOST_IGNORED = 100  # globs that one call of list_dir leaves out by itself
 PAGE = 2000
+_NAME = re.compile(r"[\w~-][\w.~-]*")  # a glob that is a plain name
+_DETOUR = re.compile(r"/\.{0,2}(?:/|$)")
 
+Told = Generator[tuple[str, Args], Outcome, str]
 Paged = Generator[tuple[str, Args], Outcome, tuple[list[Any], Outcome]]
 
 
@@ -93,6 +96,38 @@ def info(said: Callable[[str, Outcome], Outcome], args: Args) -> Steps:
     return found if found.error is None else said(args["path"], found)
 
 
+# ── a file as bytes, and full paths ──────────────────────────────────────────────────────────
+
+
+def media(args: Args) -> Steps:
+    """Read a file's bytes; one that is neither image nor sound is a resource, named by its full path."""
+    asked: str = args["path"]
+    found = yield "read_media", {"path": asked}
+    if found.data is not None and not found.data["mime_type"].startswith(("image/", "audio/")):
+        full = yield from _full(asked, found.data["path"])
+        found = replace(found, data={**found.data, "full": full})
+    return replace(found, asked="read_media_file")
+
+
+def _full(asked: str, shown: str, home: str = "") -> Told:
+    """The full path of what was found: as it was asked for, where that says it, else beneath the workspace."""
+    if shown.startswith(("/", "run:")):
+        return shown
+    if not home:
+        clean = asked.rstrip("/")
+        if clean.startswith("/") and not _DETOUR.search(clean) and (shown == "." or clean.endswith(f"/{shown}")):
+            return clean
+        home = yield from _home()
+    return shown if not home else home if shown == "." else f"{home}/{shown}"
+
+
+def _home() -> Told:
+    """The workspace's own path, as the list of folders tells it; empty where that is not told."""
+    roots = yield "list_roots", {}
+    known = roots.data["roots"] if roots.data is not None else ()
+    return next((str(root["path"]).rstrip("/") for root in known if root["name"] == "workspace"), "")
+
+
 # ── several files ────────────────────────────────────────────────────────────────────────────
 
 
@@ -155,9 +190,12 @@ def listing(name: str, args: Args) -> Steps:
 
 def tree(args: Args) -> Steps:
     """List all that lies below a folder, also deeper than one call goes."""
-    top: str = args["path"]
     excluded: list[str] = args["excludePatterns"]
-    plain = [pattern for pattern in excluded if "*" not in pattern]
+    return _tree(args["path"], excluded, leaving_out(excluded, names=True))
+
+
+def _tree(top: str, excluded: list[str], left_out: Callable[[str], bool]) -> Steps:
+    plain = [pattern for pattern in excluded if _NAME.fullmatch(pattern)][:MOST_IGNORED]
     found, waiting, left = list[Any](), [""], [MOST_PAGES]
     last: Outcome | None = None
     while waiting and left[0]:
@@ -174,7 +212,7 @@ def tree(args: Args) -> Steps:
         if below:
             entries = [{**entry, "name": f"{below}/{entry['name']}"} for entry in entries]
         if excluded:
-            entries = [entry for entry in entries if not _leaves_out(excluded, entry["name"])]
+            entries = [entry for entry in entries if not left_out(entry["name"])]
         found = found + entries if found else entries
         deepest = DEEPEST - 1 + (below.count("/") + 1 if below else 0)
         waiting += [
@@ -188,29 +226,40 @@ def tree(args: Args) -> Steps:
 
 def search(args: Args) -> Steps:
     """Find files and folders by a glob that is held against the path below the folder."""
-    top: str = args["path"]
-    asked = {"path": top, "pattern": args["pattern"], "hidden": True, "respect_ignore": False, "limit": 10_000}
-    if "/" not in args["pattern"] and "**" not in args["pattern"]:
-        asked["depth"] = 1
+    glob, left_out = read_glob(args["pattern"]), leaving_out(args["excludePatterns"], names=False)
+    return _search(args["path"], glob, left_out)
+
+
+def _search(top: str, glob: Glob, left_out: Callable[[str], bool]) -> Steps:
+    home = "" if top.startswith(("/", "run:")) else (yield from _home())
+    for path in [f"{home}/{top}", top] if home else [top]:  # where absolute paths are not taken, as it was asked
+        paths, last, cut = yield from _found(path, glob)
+        if last.error is None or last.error.code != Code.PATH_OUTSIDE_ROOTS:
+            break
+    if last.error is not None:
+        return replace(last, asked="search_files")
+    ref = last.evidence[0].ref
+    base = "" if ref == "." else f"{ref}/"
+    below = [found.removeprefix(base).rstrip("/") for found in sorted(set(paths), key=lambda found: found.split("/"))]
+    folder = (yield from _full(path, ref, home)) if path.startswith("/") else ref
+    front = "" if folder == "." else f"{folder}/"
+    told = [f"{front}{found}" for found in below if glob.fits(found) and not left_out(found)]
+    data, text = {"paths": told}, excerpt("\n".join(told), "search below a folder")
+    return replace(last, asked="search_files", data=data, summary=f"{len(told)} found", content=text, truncation=cut)
+
+
+def _found(path: str, glob: Glob) -> Generator[tuple[str, Args], Outcome, tuple[list[str], Outcome, Truncation | None]]:
+    """What could fit below a folder, files first."""
+    asked = {"path": path, "pattern": glob.wide, "hidden": True, "respect_ignore": False, "limit": 10_000}
+    if glob.depth is not None:
+        asked["depth"] = min(glob.depth, 256)
     found, cut = list[str](), None
     for kind in ("file", "dir"):
         paths, last = yield from _pages("find_files", {**asked, "type": kind}, "paths", [MOST_PAGES])
         if last.error is not None:
-            return replace(last, asked="search_files")
+            break
         found, cut = found + paths, cut or last.truncation
-    base = _base(last) if top.startswith("/") else ""
-    shown = [path.removeprefix(base).rstrip("/") for path in sorted(set(found), key=lambda path: path.split("/"))]
-    left = [path for path in shown if not _leaves_out(args["excludePatterns"], path, exact=True)]
-    told = [f"{top.rstrip('/')}/{path}" if top.startswith("/") else path for path in left]
-    data = {"paths": told}
-    text = excerpt("\n".join(told), "search below a folder")
-    return replace(last, asked="search_files", data=data, summary=f"{len(told)} found", content=text, truncation=cut)
-
-
-def _base(found: Outcome) -> str:
-    """What paths begin with that were found below an absolute folder: ours are shown beneath their root."""
-    folder = found.evidence[0].ref
-    return "" if folder == "." else f"{folder}/"
+    return found, last, cut
 
 
 def _pages(tool: str, args: Args, kind: str, left: list[int]) -> Paged:
@@ -235,50 +284,3 @@ def _listed(name: str, entries: list[Any], last: Outcome) -> Outcome:
     if last.error is None and data is not None and data["entries"] is not entries:
         data = {**data, "entries": entries}
     return replace(last, asked=name, data=data)
-
-
-# ── globs as the document writes them ────────────────────────────────────────────────────────
-
-
-def _leaves_out(patterns: Sequence[str], path: str, *, exact: bool = False) -> bool:
-    """Whether a path is excluded, itself or by a folder above it; a plain name leaves out what has it at any depth."""
-    wide = [
-        form for pattern in patterns for form in ((pattern,) if exact or "*" in pattern else (pattern, f"**/{pattern}"))
-    ]
-    return any(fits(pattern, path, above=True) for pattern in wide)
-
-
-def fits(pattern: str, path: str, *, above: bool = False) -> bool:
-    """Whether a path, or also one `above` it, fits a glob: `*` within a name, `**` across names, `{a,b}` either."""
-    names = tuple(path.split("/"))
-    return any(_names_fit(form, names, above) for form in _spread(pattern))
-
-
-@lru_cache(256)
-def _spread(pattern: str) -> tuple[str, ...]:
-    """A glob without braces, in every way that its braces can be read; the first few hundred."""
-    parts, rest = list[list[str]](), pattern
-    while (start := rest.find("{")) >= 0 and (end := rest.find("}", start)) >= 0 and len(parts) < 8:
-        parts += [[rest[:start]], rest[start + 1 : end].split(",")]
-        rest = rest[end + 1 :]
-    forms = product(*parts, [rest])
-    return tuple("".join(form) for form, _ in zip(forms, range(256), strict=False))
-
-
-@lru_cache(4096)
-def _names_fit(form: str, names: tuple[str, ...], above: bool) -> bool:
-    """Hold each name against each different part of a glob once, whatever they are."""
-    whole = form.split("/")
-    parts = [part for number, part in enumerate(whole) if part != "**" or whole[number - 1 : number] != ["**"]]
-    where = dict[str, int]()  # bit n of a number: the part n
-    for number, part in enumerate(parts):
-        where[part] = where.get(part, 0) | 1 << number
-    crossing = where.pop("**", 0)
-    here, end = 1 | (crossing & 1) << 1, 1 << len(parts)  # the parts that the next name could meet
-    for name in names:
-        meets = sum(bits for part, bits in where.items() if bits & here and fnmatchcase(name, part))
-        here = (here & crossing) | (here & meets) << 1
-        here |= (here & crossing) << 1
-        if not here or (above and here & end):
-            break
-    return bool(here & end)

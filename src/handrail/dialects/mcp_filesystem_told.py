@@ -15,6 +15,7 @@ from handrail.words import Json, Outcome
 
 Asked = Mapping[str, Json]
 UNKNOWN = "application/octet-stream"
+_AS_IT_IS = "/!$&'()*+,:;=@"  # in the path of a URL
 _NAME, _SIZE = 30, 10  # columns of a list with sizes
 _EPOCH = "1970-01-01T00:00:00Z"  # that server's word for a time that the file system does not tell
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -46,14 +47,14 @@ def joined(outcome: Outcome, _: Asked) -> str:
 def media(outcome: Outcome, asked: Asked) -> list[Json]:
     """A file's bytes: an image, a sound, or a resource of another kind."""
     found = outcome.data
-    path = str(asked.get("path", found["path"]))
+    path = str(found.get("full") or asked.get("path", found["path"]))
     kind, data = found["mime_type"], found["base64"].replace("\n", "")
     if not kind.startswith(("image/", "audio/")):
         kind = UNKNOWN  # that server knows no others
     family = kind.partition("/")[0]
     if family in ("image", "audio"):
         return [{"type": family, "data": data, "mimeType": kind}]
-    uri = f"file:///{quote(path.lstrip('/'))}"
+    uri = f"file:///{quote(path.lstrip('/'), _AS_IT_IS)}"
     return [{"type": "resource", "resource": {"uri": uri, "mimeType": kind, "blob": data}}]
 
 

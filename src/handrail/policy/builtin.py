@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from handrail.policy.patterns import could_protect, host_and_port, literal, machine_path, protects
-from handrail.policy.world import DELETE, DENY, MOVE, REACH, READ, WRITE, World
+from handrail.policy.world import DELETE, DENY, MAKE, MOVE, REACH, READ, WRITE, World
 from handrail.words import Exclusion, Finding, PlaceKind, Root, Touch
 
 KEY_MATERIAL = (
@@ -108,7 +108,8 @@ def _changed(absolute: str, touch: Touch, world: World) -> Iterator[Finding]:
     place = touch.place
     assert place is not None
     inside = f"{absolute}/"
-    if place.path == "" or [root for root in world.roots if root.path.startswith(inside)]:
+    stays = touch.kind is WRITE and touch.how is MAKE and place.kind is PlaceKind.DIRECTORY
+    if not stays and (place.path == "" or [root for root in world.roots if root.path.startswith(inside)]):
         yield _deny("builtin.root", f"{touch.shown} is a root or holds one, and is never replaced, moved or deleted")
     if (touch.deep or touch.how is MOVE) and touch.below is None and place.kind is PlaceKind.DIRECTORY:
         yield _deny("builtin.unseen", f"what lies below {touch.shown} is not known, so it cannot be judged")

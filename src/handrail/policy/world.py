@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
 READ, WRITE, DELETE = TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE
 RUN, REACH, USE = TouchKind.PROC_EXEC, TouchKind.NET_CONNECT, TouchKind.TOOL_USE
-MOVE, UNDO = How.MOVE, How.UNDO
+MOVE, UNDO, MAKE = How.MOVE, How.UNDO, How.MAKE
 
 Withheld = tuple[tuple[Exclusion, ...], tuple[Exclusion, ...]]  # what programs are not to see, and not to change
 

@@ -19,7 +19,8 @@ _ALWAYS = (
     "--no-require-git",
 )
 _SAFE_GLOB = re.compile(r"/?[\w.*?@+~ -]+(?:/[\w.*?@+~ -]+)*/?")
-_PREFILTER = re.compile(r"[\w.*?@+~-]+")
+_PREFILTER = re.compile(r"[\w.*@+~-]+")
+_ANY = re.compile(r"[*?]+")
 
 
 @noun
@@ -56,7 +57,7 @@ def walk_of(place: Place, query: FileQuery | TextQuery, exclusions: Sequence[Exc
 def of_walk(place: Place, query: FileQuery | TextQuery, exclusions: Sequence[Exclusion]) -> list[str]:
     """Say where to walk: hidden files, ignore rules, names, and the protecting globs last."""
     argv = [*_ALWAYS]
-    ignores = True
+    ignores, name = True, _ANY.sub("*", query.name_glob)  # ripgrep's `?` is one byte; what fits is looked at again
     if isinstance(query, FileQuery):
         ignores = query.respect_ignore
         if query.depth is not None and not query.folders:
@@ -67,9 +68,9 @@ def of_walk(place: Place, query: FileQuery | TextQuery, exclusions: Sequence[Exc
         argv.append("--no-ignore")
     if isinstance(query, TextQuery) and query.type is not None:
         argv.append(f"--type={query.type}")
-    elif _PREFILTER.fullmatch(query.name_glob) and query.name_glob.strip("*"):
+    elif _PREFILTER.fullmatch(name) and name.strip("*"):
         # A type narrows by name without overriding ignore rules, as a glob would.
-        argv += [f"--type-add=wanted:{query.name_glob}", "--type=wanted"]
+        argv += [f"--type-add=wanted:{name}", "--type=wanted"]
     if ignores and query.hidden:
         argv.append("--glob=!.git")
     argv += protections(place, exclusions, hidden=query.hidden)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from handrail.front.mcp import wire
-from handrail.front.mcp.wire import MAX_MESSAGE_BYTES, PARSE_ERROR, Refused
+from handrail.front.mcp.wire import MAX_MESSAGE_BYTES
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -111,13 +111,15 @@ def guard_for(host: str, token: str) -> Guard:
 
 
 def parsed(body: bytes) -> Any:
-    """Read the one message of a body strictly."""
+    """Read the one message of a body strictly; a call whose arguments alone are crooked is refused by their gate."""
     try:
         return wire.parse(body)
     except ValueError as error:
-        raise Stopped(
-            400, wire.dump(wire.error(None, Refused(PARSE_ERROR, f"Parse error: {error}"))), [_JSON]
-        ) from None
+        reason = str(error)
+    request_id, call = wire.crooked(body)
+    if call is not None:
+        return call
+    raise Stopped(400, wire.dump(wire.error(request_id, wire.unreadable(request_id, reason))), [_JSON])
 
 
 def too_large(most: int) -> Stopped:

@@ -78,7 +78,7 @@ def _asks_only(tool: Tool) -> bool:
 def _adds_only(tool: Tool) -> bool:
     """Whether a tool only makes what is not there yet: all its touches stand in its signature, and are plain."""
     marks = [mark for _, mark in tool.targets]
-    plain = all(mark.kind is TouchKind.FS_WRITE and mark.how is How.PLAIN for mark in marks)
+    plain = all(mark.kind is TouchKind.FS_WRITE and mark.how in (How.PLAIN, How.MAKE) for mark in marks)
     return bool(marks) and plain and tool.touches_of is None and frozenset(tool.permissions) == {TouchKind.FS_WRITE}
 
 

@@ -55,6 +55,55 @@ def parse(raw: bytes) -> Any:
     return strict_json.loads(raw)
 
 
+def crooked(raw: bytes) -> tuple[str | int | None, dict[str, Any] | None]:
+    """Of a message that cannot be read strictly: a request's id, so that nobody waits for an answer to it for ever.
+
+    And the message itself where nothing is wrong but half a surrogate pair in the arguments of a call: these are
+    refused by the gate that all arguments pass, in words from which a model can mend the call.
+    """
+    try:
+        message = strict_json.loads(raw, half_pairs=True)
+        request_id = _asked_as(message)
+        if request_id is not None and message["method"] == "tools/call" and message["params"].__class__ is dict:
+            strict_json.check({**message, "params": {**message["params"], "arguments": None}})
+            return request_id, message
+    except (ValueError, KeyError):
+        request_id = _asked_as(_guessed(raw))
+    return request_id, None
+
+
+def unreadable(request_id: str | int | None, reason: str) -> Refused:
+    """Say why a message is not read: one without an id is no message at all."""
+    if request_id is None:
+        return Refused(PARSE_ERROR, f"Parse error: {reason}")
+    return Refused(INVALID_REQUEST, f"The message is no strict JSON: {reason}")
+
+
+def _asked_as(message: Any) -> str | int | None:
+    """The id of a request; None where a message is none, or an answer with it would be another's."""
+    if message.__class__ is not dict or message.get("method").__class__ is not str or not is_id(message.get("id")):
+        return None
+    request_id: str | int = message["id"]
+    return request_id if request_id.__class__ is int or strict_json.is_text(request_id) else None
+
+
+def _guessed(raw: bytes) -> Any:
+    """A message as plain `json` reads it, without an id that it names twice; None where that cannot be read either."""
+    import json
+
+    try:
+        return json.loads(raw, object_pairs_hook=_named_once)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs) and [name for name, _ in pairs].count("id") > 1:
+        del found["id"]
+    return found
+
+
 def _keys(value: Any, depth: int) -> int:
     """Count the keys in a value; ValueError for what only the slow reader may judge."""
     if depth > _MAX_PLAIN_DEPTH:

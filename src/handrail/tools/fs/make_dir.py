@@ -8,9 +8,9 @@ from typing import Annotated
 from handrail.catalog import Touching, tool
 from handrail.errors import Code, Problem
 from handrail.ports import Workspace
-from handrail.words import Answer, Evidence, Place, PlaceKind, TouchKind
+from handrail.words import Answer, Evidence, How, Place, PlaceKind, TouchKind
 
-Makes = Annotated[Place, Touching(TouchKind.FS_WRITE)]
+Makes = Annotated[Place, Touching(TouchKind.FS_WRITE, how=How.MAKE)]
 
 
 @dataclass(frozen=True, slots=True)
