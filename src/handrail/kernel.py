@@ -30,6 +30,7 @@ from handrail.gates.step import (
     Step,
     above,
     arm,
+    called,
     denial,
     disarm,
     effect_of,
@@ -132,7 +133,7 @@ class Kernel:
         except OSError as error:
             return self._fail(step, system_problem(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001  a tool's own bug must not end the run
-            log.error("call %s of %s failed\n%s", step.id, step.name, self._finisher.hidden(format_exc()))
+            log.error("call %s of %s failed\n%s", step.id, called(step), self._finisher.hidden(format_exc()))
             return self._fail(step, internal(step, error))
         finally:
             del self._active[step.id]
@@ -346,7 +347,8 @@ class Kernel:
         except asyncio.CancelledError:
             if not step.expired or task.cancelling() > before + 1:
                 raise
-            raise Problem(Code.TIMEOUT, f"{tool.name} did not finish within {seconds:g} s.", seconds=seconds) from None
+            late = f"{called(step)} did not finish within {seconds:g} s."
+            raise Problem(Code.TIMEOUT, late, seconds=seconds) from None
         finally:
             disarm(step)
             if step.expired:  # ours is over, also where the tool took no notice of it

@@ -188,6 +188,7 @@ async def test_however_a_tool_ends_its_end_is_on_record(opens: Any, error: BaseE
 async def test_a_tool_of_unknown_effect_is_on_record_before_it_acts(opens: Any) -> None:
     """What an agent brings along may do anything: its start is durable first, and its end says that it was done."""
     from handrail.front import pydantic_ai
+    from handrail.policy.skills import GOVERNED
 
     seen: list[list[str]] = []
     async with opens(config={"rules": ALLOW}) as runtime:
@@ -197,9 +198,9 @@ async def test_a_tool_of_unknown_effect_is_on_record_before_it_acts(opens: Any) 
             seen.append(kinds(runtime))
             return 1
 
-        mark = pydantic_ai._running.set(pydantic_ai._Running(work))
+        mark = pydantic_ai._running.set(pydantic_ai._Running("drop_table", work, runtime, {}))
         try:
-            outcome = await runtime.call(pydantic_ai.GOVERNED, {"tool": "drop_table", "arguments": {}})
+            outcome = await runtime.call(GOVERNED, {"tool": "drop_table", "arguments": {}})
         finally:
             pydantic_ai._running.reset(mark)
         told = ends_of(runtime)

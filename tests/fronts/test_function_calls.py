@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,15 @@ async def test_openai_agents_offer_a_dialects_tools(work: Path, dialect: str) ->
     assert (told, missing.splitlines()[0]) == ("one\n", MISSING)
     assert twice.startswith("INVALID_ARGS: The arguments are no JSON object")
     assert [name for name in offered if not TAKEN.fullmatch(name)] == []
+
+
+@pytest.mark.parametrize(("package", "module"), [("langchain_core", "langchain"), ("agents", "openai_agents")])
+async def test_a_toolset_that_is_not_there_is_misuse(runtime: Runtime, package: str, module: str) -> None:
+    """An agent without tools would tell nobody of the slip."""
+    need(package, f"needs {package}")
+    tools = import_module(f"handrail.{module}").tools
+    with pytest.raises(Misuse, match="no tool of the toolset 'nope' is enabled; see `handrail tools list`"):
+        tools(runtime, "nope")
 
 
 def test_a_missing_framework_fails_where_everything_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -255,6 +255,14 @@ def test_names_of_other_programs_stand_for_our_tools(written: tuple[str, ...], o
     assert our_tools(written, TOOLS) == ours
 
 
+def test_an_unknown_name_may_be_that_of_a_tool_of_the_agents_own() -> None:
+    """Kept where an agent's tools go through the gate, and nowhere else; a pattern behind it does not count."""
+    assert our_tools(("Read", "get_weather", "pay(1)", ""), TOOLS) == {"read_file"}
+    assert our_tools(("Read", "get_weather", "pay(1)", ""), (*TOOLS, "agent_tool")) == {
+        *("read_file", "get_weather", "pay"),
+    }
+
+
 def test_unknown_names_are_told() -> None:
     """For authors: what they wrote allows nothing."""
     assert unknown_names(("Read", "Reading", "Bash(x)"), TOOLS) == ("Reading",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -101,3 +102,28 @@ def test_a_record_without_its_tools_allows_nothing() -> None:
     """Fails closed."""
     event = {name: value for name, value in EVENT.items() if name != "allowed_tools"}
     assert (fold([event]).skill or {})["allowed_tools"] == []
+
+
+@pytest.mark.parametrize(
+    ("tools", "decision"),
+    [
+        (None, Decision.ALLOW),
+        ({"pay"}, Decision.ALLOW),
+        ({"agent_tool"}, Decision.DENY),
+        ({"read_file", "pays"}, Decision.DENY),
+        (set(), Decision.DENY),
+    ],
+)
+@pytest.mark.parametrize("internal", [True, False])
+def test_an_active_skill_narrows_an_agents_own_tools_by_their_own_names(
+    tools: set[str] | None, decision: Decision, internal: bool
+) -> None:
+    """The name that all of them are called by opens none, nor do the names that stay callable among ours."""
+    facts = ToolFacts("agent_tool", "agent", Risk.HIGH, internal=internal, given=True)
+    there = replace(world(tools), tool=facts, rules=(Rule(Decision.ALLOW, "all", touch="tool.use"),))
+    verdict = decide((Touch(TouchKind.TOOL_USE, "pay"),), there)
+    assert verdict.decision is decision
+    if decision is Decision.DENY:
+        assert verdict.deciding.why == "the active skill old does not list pay in its allowed-tools"
+    display = decide((Touch(TouchKind.TOOL_USE, "display"),), there)
+    assert display.decision is (Decision.ALLOW if tools is None else Decision.DENY)

@@ -8,27 +8,22 @@ them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from pathlib import PurePath
 from typing import Any
 
 import orjson
 from pydantic_core import to_jsonable_python
 
 from handrail.arguments import Unreadable, read_text
-from handrail.output.redact import MARK
+from handrail.front._pydantic_secrets import VALUES, looked_at, without
 from handrail.strict_json import MAX_DEPTH
 
 INEXACT = "inexact"  # what will run cannot be told: no approval can be bound to it
+UNPLACED = "unplaced"  # which of the written values are secret cannot be told: nobody could be shown the others
 CHANGED = "changed"  # the program changed what the model wrote: bound to the arguments as they will run
-MOST_LOOKED_AT = 10_000  # objects in checked arguments
-_SHORT, _LONG = 4, 8  # letters: of a value that may be part of a secret, of a secret that is looked for in values
 _LEAVES = frozenset({str, int, float, bool, type(None)})
-_VALUES = _LEAVES | {bytes}
-_OPAQUE = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType)
-_NO_PARTS = frozenset({"__dict__", "__weakref__", "__pydantic_fields_set__"})
-_EXTRA = frozenset({"__pydantic_extra__", "__pydantic_private__"})
 
 
 class Checked(dict[str, Any]):
@@ -41,6 +36,27 @@ class Checked(dict[str, Any]):
 
 
 @dataclass(slots=True)
+class Given:
+    """A check that gives a text to our own gate as it reads it: what is wrong with one is answered there."""
+
+    check: Any
+
+    def validate_json(self, input: str | bytes | bytearray, **how: Any) -> Any:  # noqa: A002
+        """Check a text; one in which a name stands twice is left for the gate to refuse."""
+        checked = self.check.validate_json(input, **how)
+        read = read_text(_decoded(input))
+        return read if isinstance(read, Unreadable) else checked
+
+    def validate_python(self, input: Any, **how: Any) -> Any:  # noqa: A002
+        """Check values."""
+        return self.check.validate_python(input, **how)
+
+
+def _decoded(text: str | bytes | bytearray) -> str:
+    return text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
+
+
+@dataclass(slots=True)
 class Noting:
     """A tool's check of its arguments, which also notes what it was given."""
 
@@ -48,8 +64,7 @@ class Noting:
 
     def validate_json(self, input: str | bytes | bytearray, **how: Any) -> Any:  # noqa: A002
         """Check a text."""
-        written = input if isinstance(input, str) else bytes(input).decode("utf-8", "replace")
-        return _noted(self.check.validate_json(input, **how), written)
+        return _noted(self.check.validate_json(input, **how), _decoded(input))
 
     def validate_python(self, input: Any, **how: Any) -> Any:  # noqa: A002
         """Check values; noted as they are now, for they may be changed later."""
@@ -64,13 +79,19 @@ def _noted(checked: Any, written: Any) -> Any:
     if not isinstance(checked, dict):
         return checked
     noted = Checked(checked)
-    noted.given, noted.written = _looked_at(noted)[0], written
+    noted.given, noted.written = _inside(noted)[0], written
     return noted
+
+
+def _inside(args: dict[str, Any]) -> tuple[list[Any] | None, frozenset[str]]:
+    """Every value in arguments, and their secrets; without what they remember themselves."""
+    found, secrets = looked_at(dict(args))
+    return None if found is None else found[1:], secrets
 
 
 def bound(tool: str, args: dict[str, Any]) -> Mapping[str, Any]:
     """The arguments of the governed call: what is shown and journaled, and what tells apart calls that look equal."""
-    found, secrets = _looked_at(args)
+    found, secrets = _inside(args)
     written: Any = None
     if isinstance(args, Checked) and _same(found, args.given):
         written = read_text(args.written) if isinstance(args.written, str) else args.written
@@ -81,7 +102,9 @@ def bound(tool: str, args: dict[str, Any]) -> Mapping[str, Any]:
             return {"tool": tool, "arguments": _exact(args), "bound": CHANGED}
         except ValueError:
             return {"tool": tool, "arguments": _roughly(args), "bound": INEXACT}
-    shown = _without(written, secrets)
+    shown, placed = without(args, written, secrets)
+    if not placed:
+        return {"tool": tool, "arguments": shown, "bound": UNPLACED}
     if shown == written:
         return {"tool": tool, "arguments": written}
     return {"tool": tool, "arguments": shown, "bound": f"sha256:{_digest(written)}"}
@@ -89,20 +112,30 @@ def bound(tool: str, args: dict[str, Any]) -> Mapping[str, Any]:
 
 def _roughly(args: Mapping[str, Any]) -> Any:
     """Arguments for the record, as far as they can be written down."""
+    return {str(name): _told(value) for name, value in args.items()}
+
+
+def _told(value: Any) -> Any:
+    """A value, or its type: an iterator that is written down here would give the tool nothing."""
     try:
-        return to_jsonable_python(dict(args), fallback=repr)
-    except Exception:  # noqa: BLE001  an object of the program's own that cannot be written down
-        return {name: f"a {type(value).__name__}" for name, value in args.items()}
+        if looked_at(value)[0] is not None:
+            return to_jsonable_python(value, fallback=repr)
+    except Exception:  # noqa: BLE001, S110  an object of the program's own that cannot be written down
+        pass
+    return f"a {type(value).__name__}"
 
 
 def _same(found: list[Any] | None, given: list[Any] | None) -> bool:
     """Whether the arguments hold the very values that the check gave: a hook of the program may have put in others."""
     if found is None or given is None or len(found) != len(given):
         return False
-    pairs = zip(found, given, strict=True)
-    return all(
-        one is other or (type(one) is type(other) and type(one) in _VALUES and one == other) for one, other in pairs
-    )
+    return all(one is other or _equal(one, other) for one, other in zip(found, given, strict=True))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if type(one) is not type(other) or not (type(one) in VALUES or isinstance(one, PurePath)):
+        return False
+    return bool(one == other)
 
 
 def _digest(written: Any) -> str:
@@ -124,96 +157,3 @@ def _exact(value: Any, depth: int = 0) -> Any:
     if kind in (dict, Checked) and all(type(name) is str for name in value):
         return {name: _exact(item, depth + 1) for name, item in value.items()}
     raise ValueError(f"{kind.__name__} is no JSON value")
-
-
-# ── what is in them ──────────────────────────────────────────────────────────────────────────
-
-
-def _looked_at(args: Mapping[str, Any]) -> tuple[list[Any] | None, frozenset[str]]:
-    """Every value in checked arguments, and the texts they hold as secrets (`SecretStr` …).
-
-    None where that cannot be told: then anything may have changed, and nothing that was written is shown.
-    """
-    found: list[Any] = []
-    secrets: set[str] = set()
-    seen: set[int] = set()
-    waiting: list[tuple[Any, bool]] = [(args, False)]
-    try:
-        while waiting:
-            value, secret = waiting.pop()
-            found.append(value)
-            if type(value) in _VALUES:
-                if secret and type(value) not in (bool, type(None)):
-                    secrets.add(value.decode("utf-8", "replace") if type(value) is bytes else str(value))
-            elif id(value) not in seen:
-                seen.add(id(value))
-                reveal = None if isinstance(value, _OPAQUE) else getattr(value, "get_secret_value", None)
-                inside = [reveal()] if callable(reveal) else list(_inside(value))
-                if secret and not inside:
-                    secrets.add(str(value))
-                waiting += [(item, secret or callable(reveal)) for item in inside]
-            if len(seen) > MOST_LOOKED_AT:
-                return None, frozenset()
-    except Exception:  # noqa: BLE001  an object of the program's own that cannot be looked into
-        return None, frozenset()
-    return found[1:], frozenset(text.casefold() for text in secrets if text)
-
-
-def _inside(value: Any) -> Iterator[Any]:
-    """What an object of any type is made of."""
-    if isinstance(value, Mapping):
-        yield from value
-        yield from value.values()
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        yield from value
-    if isinstance(value, (*_OPAQUE, Checked)):
-        return
-    yield from getattr(value, "__dict__", {}).values()
-    for part in type(value).__mro__:
-        names = part.__dict__.get("__slots__", ())
-        for name in (names,) if isinstance(names, str) else names:
-            own = name.startswith("__") and not name.endswith("__")  # then Python puts the name of the class before it
-            name = f"_{part.__name__.lstrip('_')}{name}" if own else name
-            held = getattr(value, name, None) if name not in _NO_PARTS else None
-            # Pydantic keeps what has no field of its own in two mappings.
-            yield from held.values() if name in _EXTRA and isinstance(held, dict) else (held,)
-
-
-def _without(written: Any, secrets: frozenset[str]) -> Any:
-    """The arguments as they may be shown.
-
-    A value that is a secret is not, nor one that holds a long one. Where a check changed what was written, so that no
-    value is the secret itself, none is shown that holds it or is part of it. No more than that: a model must not hide
-    what a person is asked about by writing a short secret.
-    """
-    if not secrets:
-        return written
-    changed = secrets - {str(leaf).casefold() for leaf in _leaves(written)}
-
-    def tells(text: str) -> bool:
-        return text in secrets or any(secret in text for secret in secrets if len(secret) >= _LONG)
-
-    def may_tell(text: str) -> bool:
-        near = any(secret in text or (text in secret and len(text) >= _SHORT) for secret in changed)
-        return near or tells(text)
-
-    return _masked(written, may_tell, tells)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (dict, list)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(item)
-    else:
-        yield value
-
-
-def _masked(value: Any, tells: Callable[[str], bool], named: Callable[[str], bool]) -> Any:
-    """A JSON value without the texts and numbers, and the names, that tell too much."""
-    if isinstance(value, dict):
-        return {MARK if named(name.casefold()) else name: _masked(item, tells, named) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_masked(item, tells, named) for item in value]
-    if value is None or isinstance(value, bool):
-        return value
-    return MARK if tells(str(value).casefold()) else value

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from handrail.front._needed import needed
+from handrail.front._offered import of_toolset
 from handrail.runtime import Runtime
 from handrail.words import Json
 
@@ -23,7 +24,7 @@ class _Tool(StructuredTool):
 
 def tools(runtime: Runtime, toolset: str | None = None) -> list[StructuredTool]:
     """Offer the enabled tools, all or those of one toolset; an error is what the model reads, never a crash."""
-    return [_tool(runtime, spec) for spec in runtime.tools() if toolset in (None, spec["toolset"])]
+    return [_tool(runtime, spec) for spec in of_toolset(runtime, toolset)]
 
 
 def _tool(runtime: Runtime, spec: Mapping[str, Json]) -> StructuredTool:

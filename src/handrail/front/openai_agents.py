@@ -7,6 +7,7 @@ from typing import Any
 
 from handrail.arguments import read_text
 from handrail.front._needed import needed
+from handrail.front._offered import of_toolset
 from handrail.runtime import Runtime
 from handrail.words import Json
 
@@ -16,7 +17,7 @@ with needed("agents", "handrail.openai_agents needs OpenAI Agents: pip install o
 
 def tools(runtime: Runtime, toolset: str | None = None) -> list[FunctionTool]:
     """Offer the enabled tools, all or those of one toolset; an error is what the model reads, never a crash."""
-    return [_tool(runtime, spec) for spec in runtime.tools() if toolset in (None, spec["toolset"])]
+    return [_tool(runtime, spec) for spec in of_toolset(runtime, toolset)]
 
 
 def _tool(runtime: Runtime, spec: Mapping[str, Json]) -> FunctionTool:

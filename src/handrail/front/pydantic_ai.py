@@ -6,7 +6,7 @@ grant once, and what runs must have the digest that was approved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,9 @@ from handrail.catalog import Tool, tool
 from handrail.compose import Composed
 from handrail.errors import Code, Misuse, Problem
 from handrail.front._needed import needed
-from handrail.ports import Answered, Reply
+from handrail.front._offered import of_toolset
+from handrail.policy.skills import GOVERNED
+from handrail.ports import Answered, Limits, Reply, Spill
 from handrail.runtime import Runtime
 from handrail.strict_json import is_text
 from handrail.words import Answer, Outcome, Status, Touch, TouchKind
@@ -32,15 +34,15 @@ with needed("pydantic_ai", "handrail.pydantic_ai needs Pydantic AI: pip install 
     from pydantic_ai.tools import ToolDefinition
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 
-    from handrail.front._pydantic_args import INEXACT, Noting, bound
+    from handrail.front._pydantic_args import INEXACT, UNPLACED, Given, Noting, bound
     from handrail.front._pydantic_results import SIGNALS, Result, hidden, recorded
+    from handrail.front._pydantic_shown import Shown
 
 # Our own check is stricter and answers better: here any object passes. It also marks our tools: see `_is_ours`.
-_ANY = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
+_ANY: Any = Given(SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema())))
 _MENDABLE = frozenset({Code.INVALID_ARGS.value, Code.UNKNOWN_TOOL.value, Code.UNSUPPORTED_VERSION.value})
 APPROVAL = "handrail"  # under which an approval's id and digest stand in a deferred call's metadata
 RETRIES = 3
-GOVERNED = "agent_tool"
 BY = "pydantic-ai"  # who answered, where the program did
 _MOST_NAMED = 80
 
@@ -66,9 +68,7 @@ class HandrailToolset(AbstractToolset[Any]):
         """Offer the enabled tools; described once for each opening of the runtime, and again when one is added."""
         parts, (opened, given) = self.runtime.parts, self._described
         if parts is not opened or len(parts.given) != given:
-            specs = [spec for spec in self.runtime.tools() if self.toolset in (None, spec["toolset"])]
-            if not specs:
-                raise Misuse(f"no tool of the toolset {self.toolset!r} is enabled; see `handrail tools list`")
+            specs = of_toolset(self.runtime, self.toolset)
             self._tools = {tool.tool_def.name: tool for tool in map(self._tool, specs)}
             self._described = parts, len(parts.given)
         return self._tools
@@ -107,10 +107,14 @@ class Governance(AbstractCapability[Any]):
 
     runtime: Runtime
 
+    def __post_init__(self) -> None:
+        """Have skills know from now on that other names than ours may be tools of the agent."""
+        with suppress(Misuse):  # not open yet
+            _prepare(self.runtime)
+
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """Stand around the agent's assembled toolset."""
-        if GOVERNED not in self.runtime.parts.catalog:
-            self.runtime.add(_governed())
+        _prepare(self.runtime)
         return _Gate(toolset, self.runtime)
 
 
@@ -131,23 +135,23 @@ class _Gate(WrapperToolset[Any]):
             return await super().call_tool(name, tool_args, ctx, tool)
 
         async def work() -> Any:
+            if args.get("bound") != INEXACT and bound(name, tool_args) != args:
+                raise _changed_since(name)
             return await super(_Gate, self).call_tool(name, tool_args, ctx, tool)
 
         args = bound(name, tool_args)
-        running = _Running(work, self.runtime, tool_args)
+        running = _Running(name, work, self.runtime, tool_args)
         mark = _running.set(running)
         try:
-            approval = await answered(self.runtime, ctx, GOVERNED, args)
-            outcome = await self.runtime.call(GOVERNED, args, approval=approval)
+            approval = await answered(self.runtime, ctx, GOVERNED, args, dialect="native")
+            outcome = await self.runtime.call(GOVERNED, args, approval=approval, dialect="native")
         finally:
             _running.reset(mark)
-        redactor = self.runtime.parts.redactor
         if running.signal is not None:
-            raise hidden(running.signal, redactor)
-        whole = outcome.data is not None
-        told = returned(outcome, outcome.data["result"] if whole else outcome.content)
+            raise running.signal
+        told = returned(outcome, outcome.content)
         assert running.result is not None
-        return running.result.given(told, redactor, whole=whole)
+        return running.result.given(told, outcome.data)
 
     def _is_let_through(self, tool_args: dict[str, Any]) -> bool:
         """Whether this very call passed a gate of the same runtime around this one, and nobody changed it since."""
@@ -168,9 +172,11 @@ def _noting(tool: ToolsetTool[Any]) -> ToolsetTool[Any]:
 class _Running:
     """The agent's own call that the kernel is about to make."""
 
-    work: Any
-    runtime: Runtime | None = None
-    args: dict[str, Any] | None = None
+    tool: str
+    work: Callable[[], Awaitable[Any]]
+    runtime: Runtime
+    args: dict[str, Any]
+    started: bool = False
     result: Result | None = None
     signal: Exception | None = None  # what Pydantic AI's own machinery must see
 
@@ -182,16 +188,40 @@ def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:
     return (Touch(TouchKind.TOOL_USE, args["tool"], unsafe=True),)
 
 
-async def _preview(tool: str, arguments: dict[str, Any], bound: str | None = None) -> str:  # noqa: ARG001
+def _about_to_run(tool: str) -> _Running:
+    """The call that an agent makes now; nobody makes one by naming the tool that stands for it."""
+    running = _running.get(None)
+    if running is None or running.started or running.tool != tool:
+        told = f"{GOVERNED} stands for tools of an agent, which calls them by their own names; it cannot be called."
+        raise Problem(Code.UNKNOWN_TOOL, told)
+    return running
+
+
+_WHY = {
+    INEXACT: "what it would be given cannot be told exactly: its arguments are objects that the program made or "
+    "changed, or that can be read only once. A hook or a wrapper that changes arguments must leave JSON values",
+    UNPLACED: "which of its arguments are secret cannot be told, so that the others cannot be shown. Give them the "
+    "names of the tool's parameters, and the secrets as the tool takes them",
+}
+
+
+async def _preview(tool: str, arguments: dict[str, Any], bound: str | None = None, **_: Any) -> str:  # noqa: ARG001
     """Refuse what nobody can be asked about: an approval must be of what will run."""
-    if bound == INEXACT:
-        raise Problem(
-            Code.APPROVAL_DENIED,
-            f"{tool} must be approved, and what it would be given cannot be told exactly: its arguments are objects "
-            "that the program made or changed. A hook or a wrapper that changes arguments must leave JSON values, or "
-            "a rule must allow the tool.",
-        )
+    _about_to_run(tool)
+    if bound in _WHY:
+        told = f"{tool} must be approved, and {_WHY[bound]}, or a rule must allow the tool."
+        raise Problem(Code.APPROVAL_DENIED, told)
     return ""
+
+
+def _changed_since(tool: str) -> Problem:
+    told = f"The program changed the arguments of {tool} after they were judged; nothing was run. Call it again."
+    return Problem(Code.APPROVAL_DENIED, told)
+
+
+def _prepare(runtime: Runtime) -> None:
+    if GOVERNED not in runtime.parts.catalog:
+        runtime.add(_governed())
 
 
 def _governed() -> Tool:
@@ -202,16 +232,20 @@ def _governed() -> Tool:
     async def agent_tool(
         tool: str,
         arguments: dict[str, Any],  # noqa: ARG001
+        limits: Limits,
+        spill: Spill,
         bound: str | None = None,  # noqa: ARG001
     ) -> Answer[dict[str, Any]]:
         """Use a tool that belongs to the agent itself."""
-        running = _running.get()
+        running = _about_to_run(tool)
+        running.started = True
+        shown = Shown(running.runtime.parts.redactor, limits, spill)
         try:
-            result = running.result = Result(await running.work())
+            result = running.result = Result(await running.work(), shown)
         except SIGNALS as signal:
-            running.signal = signal
-            raise recorded(tool, signal) from None
-        return Answer({"result": result.value}, f"{tool} answered")
+            running.signal = hidden(signal, shown)
+            raise recorded(tool, signal, shown) from None
+        return result.answer(tool)
 
     return agent_tool
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from handrail.catalog import Tool
 from handrail.errors import Code, Problem
+from handrail.policy.skills import GOVERNED
 from handrail.ports import BoundWorkspace
 from handrail.versions import adapt
 from handrail.words import Answer, Call, Decision, Grant, Json, Touch, TouchKind, Verdict
@@ -256,11 +257,16 @@ def _relative(step: Step, touch: int) -> dict[str, Any] | None:
     return {"tool": step.name, "args": args}
 
 
+def called(step: Step) -> str:
+    """The name of what was called: a tool of an agent's own has the one that its touch names."""
+    return step.touches[0].target if step.name == GOVERNED and step.touches else step.name
+
+
 def internal(step: Step, error: BaseException) -> Problem:
     """The problem of a bug: an id to look up; the trace is in the log, not here."""
     return Problem(
         Code.INTERNAL,
-        f"{step.name} failed in an unforeseen way ({type(error).__name__}). "
+        f"{called(step)} failed in an unforeseen way ({type(error).__name__}). "
         f"The trace is in the log under call {step.id}.",
         log_id=step.id,
     )

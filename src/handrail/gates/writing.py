@@ -11,6 +11,7 @@ import orjson
 from handrail.errors import Code, Problem
 from handrail.gates import asking, record
 from handrail.gates.step import Judged, Step
+from handrail.policy.skills import GOVERNED
 from handrail.words import ErrorInfo, Json, Outcome
 
 if TYPE_CHECKING:
@@ -165,7 +166,9 @@ class Writer:
         else:
             limits.repeats.ended(step.key, hash(outcome.content))
         if error is not None or limits.watched:
-            # A host that does not answer has a breaker of its own: the tool works for all the others.
+            # A host that does not answer has a breaker of its own: the tool works for all the others. So it is with
+            # the tools of an agent: that one fails says nothing of the others.
             broken = error is not None and error.code in BROKEN and "host" not in error.details
+            broken = broken and step.name != GOVERNED
             if broken or limits.watched:
                 limits.ended(step.name, not broken, self._parts.clock.monotonic())

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from handrail import dialects
+from handrail.policy.skills import GOVERNED
 
 # Each foreign name stands for the tools of ours that do what it does; a pattern behind it (`Bash(git:*)`) narrows a
 # permission that skills never give here, so the name alone counts.
@@ -28,9 +29,15 @@ DIALECTS: tuple[Mapping[str, tuple[str, ...]], ...] = (CLAUDE_CODE,)
 
 
 def our_tools(written: Iterable[str], ours: Iterable[str]) -> frozenset[str]:
-    """The tools of ours that these names stand for; an unknown name stands for none."""
+    """The tools of ours that these names stand for.
+
+    An unknown name stands for none; where an agent brings tools of its own, it may be the name of one, and is kept.
+    """
     known = frozenset(ours)
-    return frozenset(tool for text in written for tool in _meant(plain_name(text), known))
+    names = {plain_name(text) for text in written}
+    meant = {name: _meant(name, known) for name in names if name}
+    own = {name for name, tools in meant.items() if not tools} if GOVERNED in known else set()
+    return frozenset(own.union(*meant.values()))
 
 
 def unknown_names(written: Iterable[str], ours: Iterable[str]) -> tuple[str, ...]:
