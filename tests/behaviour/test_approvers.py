@@ -116,7 +116,7 @@ async def test_waiting_for_elsewhere_ends_with_patience_or_expiry(
         ("run\n", Reply("granted", Scope.RUN)),
         ("n\n", Reply("denied", Scope.NONE)),
         ("a\nuse b.txt, ü\n", Reply("denied", Scope.NONE, advice="use b.txt, ü")),
-        ("a\n\x04", Reply("denied", Scope.NONE)),
+        ("a\n\n", Reply("denied", Scope.NONE)),
         ("y\n", Reply("granted", Scope.CALL)),
         ("Yes\n", Reply("granted", Scope.CALL)),
         ("\nyess\nx\ns\nn\n", Reply("denied", Scope.NONE)),
@@ -149,12 +149,19 @@ async def test_what_is_not_understood_is_told(ledger: SqliteLedger, person: Pers
     assert (await asked).state == "denied"
 
 
-@pytest.mark.parametrize(("keys", "interrupted"), [("\x03", 1), ("o\x03", 1), ("\x04", 0)])
-@pytest.mark.parametrize("rows", [200, 10])
+@pytest.mark.parametrize(
+    ("keys", "interrupted", "rows"),
+    [
+        *((keys, count, rows) for keys, count in (("\x03", 1), ("o\x03", 1), ("\x04", 0)) for rows in (200, 10)),
+        *(("a\nuse b.txt\x03", 1, 200), ("a\n\x04", 0, 200)),
+    ],
+)
 async def test_leaving_is_no_answer(
     ledger: SqliteLedger, clock: FixedClock, keys: str, interrupted: int, rows: int
 ) -> None:
-    """At the question and on the pages before it: the request stays open, and Ctrl-C does what it does elsewhere."""
+    """At the question, on the pages before it and in advice after it: the request stays open, and Ctrl-C does what it
+    does elsewhere.
+    """
     person, seen = Person(rows=rows), list[list[object]]()
     approver = TerminalApprover(
         ledger, clock, person.stream, person.stream, interrupt=lambda: seen.append(person.mode())

@@ -133,3 +133,59 @@ async def test_what_is_not_taken_from_a_file_that_nobody_trusts_is_told(
     caplog.clear()
     async with Door(Opening(str(place.work))):
         assert [message.startswith("handrail.toml:1") for message in caplog.messages] == [True]
+
+
+def _trusted(place: Place, text: str) -> None:
+    """Have the project's file say something that a person reviewed."""
+    project = place.work / "handrail.toml"
+    project.write_text(text)
+    trust_store().trust(project)
+
+
+async def test_a_project_file_that_no_run_can_be_opened_with_shuts_nobody_out(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It can be read, so the run was closed for it; what it said before counts, and the operator is told once."""
+    _trusted(place, 'workspace.root = "nowhere"\n')
+    run = place.door.runtime.run_id
+    for _ in range(3 * AGAIN):
+        await place.watch.look()
+    why = "handrail.toml: no run can be opened with it: "
+    assert [message.count(why) for message in caplog.messages] == [1, 1]  # what was tried, and what counts
+    assert (await place.reads("a.txt"), place.told) == (True, 0)
+    assert (place.door.runtime.run_id, place.door.loaded.fault.startswith(why)) == (run, True)
+    (place.work / "nowhere").mkdir()
+    _trusted(place, 'workspace.root = "nowhere" # is there now\n')
+    await place.watch.look()
+    assert (place.door.loaded.fault, place.door.loaded.settings.workspace.root, place.told) == (
+        "",
+        str(place.work / "nowhere"),
+        1,
+    )
+
+
+async def test_a_project_file_that_no_run_can_be_opened_with_keeps_no_change_of_the_operator_out(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Written at the same time or before it: what the operator says counts, under what the project said before."""
+    _trusted(place, '[[rules]]\neffect = "deny"\ntouch = "fs.read"\ntarget = "b.txt"\n')
+    await place.watch.look()
+    _trusted(place, 'workspace.root = "nowhere"\n')
+    user_file().write_text(DENIED)
+    await place.watch.look()
+    assert (await place.reads("a.txt"), await place.reads("b.txt"), place.told) == (False, False, 2)
+    assert "its former ones still count: handrail.toml: no run can be opened" in caplog.text
+    user_file().write_text(ENABLED)
+    await place.watch.look()
+    assert (await place.reads("a.txt"), await place.reads("b.txt"), place.told) == (True, False, 3)
+
+
+async def test_settings_of_the_operator_that_no_run_can_be_opened_with_still_refuse_every_call(place: Place) -> None:
+    """The project's file, which is as it was or fits no worse, is not what is left out for them."""
+    (place.work / "handrail.toml").write_text('tools.disable = ["delete_path"]\n')
+    user_file().write_text(f'{ENABLED}workspace.root = "{place.work}/nowhere"\n')
+    await place.watch.look()
+    assert not place.door.is_open
+    user_file().write_text(ENABLED)
+    await place.watch.look()
+    assert (place.door.is_open, place.door.loaded.settings.tools.disable) == (True, ("delete_path",))

@@ -51,3 +51,18 @@ async def test_a_response_with_a_crooked_id_does_not_lose_what_follows(work: Pat
         answer = await talk.until(lambda message: message.get("id") == 99)
         asking.cancel()
     assert answer == {"jsonrpc": "2.0", "id": 99, "result": {}}
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_what_the_sdk_still_works_on_at_the_end_is_told_so_unless_it_was_cancelled(
+    work: Path, cancelled: bool
+) -> None:
+    """A listener that left is not answered, and nobody waits for it."""
+    async with talking(work, modern=True) as (talk, _):
+        talk.say("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, "L")
+        await talk.until(lambda message: "acknowledged" in str(message.get("method")))
+        if cancelled:
+            talk.say("notifications/cancelled", {"requestId": "L"})
+        await asyncio.wait_for(talk.codec.close(0.0 if not cancelled else 60.0), 5)
+        answers = [message["error"]["code"] for message in talk.heard if message.get("id") == "L"]
+    assert answers == ([] if cancelled else [-32000])

@@ -49,6 +49,14 @@ def test_a_port_that_is_taken_is_named(cli: Cli) -> None:
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize("folder", [".", "a b/c", "/srv"])
+def test_a_folder_that_stands_alone_is_told_its_place(cli: Cli, folder: str) -> None:
+    """As other servers take it; an unknown verb is still one."""
+    ended = cli("mcp", "--dialect", "mcp-filesystem", folder)
+    assert (ended.code, "--workspace" in ended.err) == (2, True)
+    assert "No such command 'serve'" in cli("mcp", "serve").err
+
+
 async def test_no_answer_waits_for_its_first_half_to_be_confirmed() -> None:
     """Every connection sends at once what is written to it: else each call takes 40 ms longer."""
     at_once: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -96,6 +96,13 @@ def test_what_is_wrong_beforehand_is_the_answer_to_the_handshake(
     assert (code, [told[number]["error"]["code"] for number in (0, 1)]) == (2, [-32603, -32603])
 
 
+def test_a_dialect_without_its_settings_is_the_answer_to_the_handshake(work: Path, own_user: Path) -> None:
+    """What options mean is looked at when a client is there to be told that it cannot be served."""
+    code, told, why = talk(work, "--dialect", "autonous", said=[*HANDSHAKE, LIST])
+    assert (code, [told[number]["error"]["code"] for number in (0, 1)]) == (2, [-32603, -32603])
+    assert ("AUTONOUS_TOOL_ALLOWED_ROOTS" in why, "AUTONOUS" in str(told)) == (True, False)
+
+
 def test_requests_that_come_with_the_handshake_wait_for_the_run(work: Path, own_user: Path) -> None:
     """All lines are there at the start, and each has its answer."""
     (work / "a.txt").write_text("one\n")

@@ -184,8 +184,7 @@ class Approving:
                 f"`handrail approvals grant {request.id}` was run, repeat the same call.",
                 details={"approval": request.to_dict()},
             )
-        grant = self._on_record(step) if reply.state == "granted" else None
-        if grant is None:
+        if reply.state != "granted":
             self._append("approval.denied", step, _denied(request.id, reply))
             expired = reply.state == "expired"
             raise Problem(
@@ -194,6 +193,10 @@ class Approving:
                 approval=request.id,
                 advice=reply.advice,
             )
+        grant = self._on_record(step)
+        if grant is None:  # equal calls share a request, and the first of them takes what was granted
+            text = "The approval was granted, and used by an equal call or taken back. Repeat the call to ask anew."
+            raise Problem(Code.APPROVAL_DENIED, text, approval=request.id)
         return grant
 
     def _tell_late_no(self, step: Step) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -25,7 +27,20 @@ if TYPE_CHECKING:
     from handrail.front.mcp.opening import Opening
 
 
-@click.group("mcp", invoke_without_command=True)
+class _Folders(click.Group):
+    """Knows a folder that is given as other servers take it."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find the verb; a folder is none, and how it is given is said."""
+        if self.get_command(ctx, args[0]) is None and ("/" in args[0] or os.path.isdir(args[0])):
+            raise click.UsageError(
+                f"A folder is given with --workspace: handrail mcp --workspace {shlex.quote(args[0])}. "
+                "Further ones are for the settings: workspace.read and workspace.write."
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group("mcp", cls=_Folders, invoke_without_command=True)
 @WORKSPACE
 @CONFIG
 @click.option("--dialect", default="native", show_default=True, metavar="NAME", help="whose names the tools have")

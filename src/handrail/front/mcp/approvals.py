@@ -65,7 +65,11 @@ class McpApprover:
                 return reply
         if ongoing.parked is not None and not ongoing.parked.done():
             ongoing.parked.set_result(request)
-            return await self.ledger.wait(request.id, until=None)
+            ongoing.waits = True
+            try:
+                return await self.ledger.wait(request.id, until=None)
+            finally:
+                ongoing.waits = False
         if (page := self.page(ongoing, request.id)) is not None:
             if ongoing.peer.elicit is None:
                 return _PENDING  # the result names the page

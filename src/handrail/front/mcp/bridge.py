@@ -13,7 +13,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from handrail.front.mcp import wire
-from handrail.front.mcp.door import Door
+from handrail.front.mcp.door import STOP_SECONDS, STOPPED, Door
 from handrail.front.mcp.server import SdkServer
 from handrail.front.mcp.wire import INVALID_REQUEST, Refused
 
@@ -51,6 +51,8 @@ class Bridge:
             self._in.send_nowait(SessionMessage(read))
             if isinstance(read, types.JSONRPCRequest):
                 self._owed.add(read.id)
+            elif isinstance(read, types.JSONRPCNotification) and read.method == "notifications/cancelled":
+                self._settle((read.params or {}).get("requestId"))  # nobody waits for its answer any more
         except (ValidationError, anyio.WouldBlock) as error:
             why = "Too many messages at once." if isinstance(error, anyio.WouldBlock) else "Not a JSON-RPC message."
             request_id = message.get("id")
@@ -63,15 +65,23 @@ class Bridge:
         """Tell whoever listens that the lists are others now."""
         await self._sdk.changed()
 
+    async def resources_changed(self) -> None:
+        """Tell whoever listens that the list of resources is another now."""
+        await self._sdk.resources_changed()
+
     async def _pass_on(self) -> None:
         async for item in self._out:
             message = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
             if "method" not in message:
-                self._owed.discard(message.get("id"))
-                if not self._owed:
-                    self._settled.set()
+                self._settle(message.get("id"))
             if message.get("id") != _GREETING:
                 self._send(wire.dump(message) + b"\n")
+
+    def _settle(self, request_id: Any) -> None:
+        if wire.is_id(request_id):
+            self._owed.discard(request_id)
+        if not self._owed:
+            self._settled.set()
 
     async def close(self, patience: float) -> None:
         """End the connection; what is nearly done may be answered."""
@@ -81,6 +91,9 @@ class Bridge:
                 await asyncio.wait_for(self._settled.wait(), patience)
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.wait(self._tasks, timeout=STOP_SECONDS)
+        for request_id in self._owed:
+            self._send(wire.dump(wire.error(request_id, STOPPED)) + b"\n")
+        self._owed.clear()
         for stream in self._streams:
             stream.close()

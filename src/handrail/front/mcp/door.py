@@ -13,16 +13,25 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from handrail import __version__
-from handrail.errors import Misuse, Problem
+from handrail.errors import Misuse, Problem, SettingsFault
 from handrail.front.mcp import approvals, prompts, resources
 from handrail.front.mcp.approvals import McpApprover
 from handrail.front.mcp.logs import hide_with
+from handrail.front.mcp.news import News
 from handrail.front.mcp.ongoing import ONGOING, Ongoing, Peer, follow, load, show
 from handrail.front.mcp.opening import Opening
 from handrail.front.mcp.pages import page
 from handrail.front.mcp.results import call_result, is_wrapped, spoken_result
 from handrail.front.mcp.tasks import Tasks
-from handrail.front.mcp.wire import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, TASKS, Params, Refused
+from handrail.front.mcp.wire import (
+    CONNECTION_CLOSED,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    TASKS,
+    Params,
+    Refused,
+)
 from handrail.words import Mode, Outcome, Status
 
 if TYPE_CHECKING:
@@ -39,8 +48,12 @@ INSTRUCTIONS = (
 )
 CANNOT_OPEN = (
     "handrail cannot open its run. Why is said on its stderr, which is the client's log of this server; "
-    "where it is the settings, `handrail config show` says it, too."
+    "where it is the settings, `handrail config show` with the same options says it, too."
 )
+ENDS = "The server ends, so nothing more is begun."
+STOPPED = Refused(CONNECTION_CLOSED, "Connection closed: the server ends, and the call had not; it was stopped.")
+STOP_SECONDS = 0.75  # for what is stopped to end, and to be on record
+RESET = "The settings have changed, and this was asked for under the former ones. Repeat the call to ask anew."
 # Of a call's `_meta`: what narrows it or names it, never what widens it.
 _KEY, _SKILL, _PERMISSIONS, _APPROVAL = (
     "handrail/key",
@@ -58,8 +71,10 @@ class Door:
     def __init__(self, opening: Opening) -> None:
         self._opening, self._approver = opening, McpApprover(opening.console)
         self._runtime: Runtime | None = None
-        self._busy, self._idle, self._open = 0, asyncio.Event(), asyncio.Event()
+        self._busy: set[asyncio.Task[Any] | None] = set()  # whoever works on a request
+        self._idle, self._open, self._ends = asyncio.Event(), asyncio.Event(), False
         self.tasks = Tasks()
+        self.news = News()
         self._methods: dict[str, Answers] = {
             "tools/list": self._list_tools,
             "resources/list": self._list_resources,
@@ -83,10 +98,26 @@ class Door:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.tasks.close()
+        self._ends = True
+        ending = asyncio.ensure_future(self._close())
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await asyncio.wait((ending,))  # what is stopped is on record before its run is closed
+            raise
+
+    async def _close(self) -> None:
         runtime, self._runtime = self._runtime, None
+        self.news.close()
+        for task in tuple(self._busy):
+            if task is not None and not task.cancelling():
+                task.cancel()
+        if left := [task for task in self._busy if task is not None]:
+            _, late = await asyncio.wait(left, timeout=STOP_SECONDS)
+            if late:
+                log.error("%d requests take no notice of being stopped; their end is not on record", len(late))
         if runtime is not None:
-            await runtime.__aexit__(kind, error, trace)
+            await runtime.__aexit__(None, None, None)
 
     @property
     def runtime(self) -> Runtime:
@@ -133,9 +164,10 @@ class Door:
         """Open the same run with the settings as they are now; False while calls are going on.
 
         What waits for a person is stopped: it was asked for under another policy, so no answer would fit any more.
-        With patience, new calls are held back until those that are going on have ended.
+        With patience, new calls are held back until those that are going on have ended. SettingsFault where the former
+        settings still count, since no run can be opened with the project's file as it is now.
         """
-        self.tasks.close()
+        self.tasks.stop_waiting(RESET)
         await asyncio.sleep(0)
         if self._busy and not patience:
             return False
@@ -147,12 +179,34 @@ class Door:
             runtime, self._runtime = self._runtime, None
             if runtime is not None:
                 await runtime.__aexit__(None, None, None)
-            await self._enter(self._run_id, self.loaded)
+            await self._enter_anew()
         except TimeoutError:
             return False
         finally:
             self._open.set()  # where it could not be opened, calls are refused until it can
         return True
+
+    async def _enter_anew(self) -> None:
+        """Open the run; where a project's file may be why that fails, with what the file said before.
+
+        Whoever can write that file must not decide whether anybody is served.
+        """
+        former, welcome = self.loaded, self._opening.welcome
+        welcome.tried = ""
+        try:
+            await self._enter(self._run_id, former)
+            return
+        except Exception as error:
+            if not welcome.keep_out(former, error):
+                raise
+            try:
+                await self._enter(self._run_id, former)
+            except Exception:  # noqa: BLE001  not the project's file, then: the first is told
+                welcome.let_in()
+                raise error from None
+        if self.loaded.digest == former.digest:
+            raise SettingsFault(self.loaded.fault)
+        log.error("the project's settings cannot be taken, so its former ones still count: %s", self.loaded.fault)
 
     # ── answering ────────────────────────────────────────────────────────────────────────────
 
@@ -177,12 +231,13 @@ class Door:
         if not self._open.is_set():
             await self._open.wait()
         if self._runtime is None:
-            raise Refused(INTERNAL_ERROR, CANNOT_OPEN)
-        self._busy += 1
+            raise Refused(CONNECTION_CLOSED, ENDS) if self._ends else Refused(INTERNAL_ERROR, CANNOT_OPEN)
+        task = asyncio.current_task()
+        self._busy.add(task)
         try:
             return await work()
         finally:
-            self._busy -= 1
+            self._busy.discard(task)
             if not self._busy:
                 self._idle.set()
 
@@ -198,45 +253,47 @@ class Door:
         if work.done() or not parked.done():
             return await work
         try:
-            return self.tasks.keep(work, parked.result())
+            return self.tasks.keep(work, ongoing)
         except Refused:
             work.cancel()  # what nobody can ask about must not happen later
             raise
 
     async def _call(self, ongoing: Ongoing, params: Params) -> dict[str, Any]:
         name, args = params["name"], params.get("arguments")
-        how = _how(params.get("_meta"))
+        how, runtime = _how(params.get("_meta")), self.runtime
         if "inputResponses" in params:
             answers = params["inputResponses"]
             given = answers.get(approvals.ANSWER) if isinstance(answers, Mapping) else None
             ongoing.returned = True
             if self._approver.trusts(ongoing):
-                self._approver.take(params.get("requestState"), given, self.runtime.run_id)
+                self._approver.take(params.get("requestState"), given, runtime.run_id)
         ONGOING.set(ongoing)
         ongoing.start()
         try:
-            outcome = await self.runtime.call(name, args, **how)
+            outcome = await runtime.call(name, args, **how)
         except Misuse as misuse:
             raise Refused(INVALID_PARAMS, str(misuse)) from None
         finally:
             ongoing.stop()
+        if outcome.refs or outcome.changes:
+            self.news.of(outcome)
         if outcome.status is Status.PENDING and ongoing.peer.modern and (asking := self._asking(ongoing, outcome)):
             return asking
-        if self.runtime.dialect != "native":
-            return spoken_result(outcome, self.runtime.dialect, args or {})
-        return call_result(outcome, wrapped=self._is_wrapped(name))
+        if runtime.dialect != "native":
+            return spoken_result(outcome, runtime.dialect, args or {})
+        return call_result(outcome, wrapped=self._is_wrapped(runtime, name))
 
     def _asking(self, ongoing: Ongoing, outcome: Outcome) -> dict[str, Any] | None:
         assert outcome.error is not None
-        request: Any = outcome.error.details["approval"]
-        return self._approver.input_required(ongoing, request)
+        request: Any = outcome.error.details.get("approval")
+        return None if request is None else self._approver.input_required(ongoing, request)
 
-    def _is_wrapped(self, name: str) -> bool:
+    def _is_wrapped(self, runtime: Runtime, name: str) -> bool:
         """Whether results put a tool's data into an object."""
         found = self._wrapped.get(name)
         if found is None:
             with suppress(Problem, Misuse):
-                found = self._wrapped[name] = is_wrapped(self.runtime.parts.catalog.get(name))
+                found = self._wrapped[name] = is_wrapped(runtime.parts.catalog.get(name))
         return bool(found)
 
     def _tools(self) -> list[dict[str, Any]]:
@@ -297,9 +354,10 @@ class Door:
 
 
 def capabilities(*, modern: bool) -> dict[str, Any]:
-    """What is offered; the stateless era has subscriptions and extensions."""
+    """What is offered; the stateless era has extensions."""
     changing = {"listChanged": True}
-    offered = {"prompts": changing, "resources": {"subscribe": modern, **changing}, "tools": changing}
+    # Lists are told of, never one resource: what the run keeps does not change, and skills are not watched.
+    offered = {"prompts": changing, "resources": {"subscribe": False, **changing}, "tools": changing}
     return {**offered, "extensions": {TASKS: {}}} if modern else offered
 
 

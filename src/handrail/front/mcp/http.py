@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from handrail.errors import Misuse
 from handrail.front.mcp import wire
+from handrail.front.mcp.address import BACKLOG, listening, place
 from handrail.front.mcp.door import Door
 from handrail.front.mcp.guard import (
+    LOOPBACK,
     Guard,
     Headers,
     Receive,
@@ -28,14 +29,13 @@ from handrail.front.mcp.guard import (
 )
 from handrail.front.mcp.ongoing import Ongoing, Peer
 from handrail.front.mcp.opening import Opening
-from handrail.front.mcp.shapes import is_call, is_handshake, negotiated, stamped
-from handrail.front.mcp.wire import INTERNAL_ERROR, MODERN_VERSION, WHOLE_VERSIONS, Refused
+from handrail.front.mcp.shapes import has_plain_meta, is_call, is_handshake, negotiated, stamped
+from handrail.front.mcp.wire import INTERNAL_ERROR, INVALID_REQUEST, MODERN_VERSION, WHOLE_VERSIONS, Refused
 
 log = logging.getLogger("handrail.mcp")
 
 PATH = "/mcp"
 MOST_SESSIONS = 1000
-BACKLOG = 2048
 SHOWN = "handrail.shown"  # of a request's state: what to call once it has shown the token
 SOON_SECONDS = 0.05
 _SESSION, _VERSION, _METHOD, _NAME = b"mcp-session-id", b"mcp-protocol-version", b"mcp-method", b"mcp-name"
@@ -61,7 +61,7 @@ class Front:
         """Answer one request."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
-                await self._sdk(scope, receive, send)
+                await self._sdk(scope, receive, _hushed(send))
             return
         try:
             headers: Headers = dict(scope["headers"])
@@ -107,6 +107,10 @@ class Front:
             peer = self._peer_of(scope, headers, message)
             if peer is not None and await self._short(peer, headers, message, receive, send):
                 return
+            if message.get("method").__class__ is str and not wire.is_id(message.get("id", "")):
+                told = Refused(INVALID_REQUEST, "A request's id is a text or an integer.")
+                await respond_json(send, wire.error(None, told), 400)
+                return
             if message.get("method") == "initialize":
                 await self._handshake(scope, message, _again(body, receive), send)
                 return
@@ -118,6 +122,7 @@ class Front:
             raise Stopped(405, b"", [(b"allow", b"GET, POST, DELETE")])
         if scope["method"] == "DELETE":
             self._sessions.pop(headers.get(_SESSION, b""), None)
+            self._stop(headers.get(_SESSION, b""))
         await self._leave(scope, receive, send, lasts=scope["method"] == "GET")
 
     # ── the short way ────────────────────────────────────────────────────────────────────────
@@ -155,11 +160,13 @@ class Front:
         request_id = message["id"]
         if not wire.is_id(request_id) or (session, request_id) in self._asked:
             return False
-        if method == "ping" and not peer.modern:
-            await respond_json(send, {"jsonrpc": "2.0", "id": request_id, "result": {}})
-            return True
         if method == "tools/call" and is_call(params) and self._is_plain(peer, params):
             work = self._door.call(Ongoing(peer, params["name"]), params)
+        elif not has_plain_meta(params):
+            return False
+        elif method == "ping" and not peer.modern:
+            await respond_json(send, {"jsonrpc": "2.0", "id": request_id, "result": {}})
+            return True
         elif self._door.serves(method) and (peer.modern or not method.startswith("tasks/")):
             work = self._door.answer(peer, method, params)
         else:
@@ -243,9 +250,16 @@ class Front:
         if len(self._sessions) > MOST_SESSIONS:
             oldest = next(iter(self._sessions))
             del self._sessions[oldest]
+            self._stop(oldest)
             headers = [(name, value) for name, value in scope["headers"] if name in (b"host", b"accept")]
             ending = {**scope, "method": "DELETE", "headers": [*headers, (_SESSION, oldest)]}
             await self._sdk(ending, _nothing, _nowhere)
+
+    def _stop(self, session: bytes) -> None:
+        """Stop the calls of a session that has ended."""
+        for (whose, _), asked in tuple(self._asked.items()):
+            if whose == session:
+                asked.cancel()
 
 
 def _modern(headers: Headers, method: str, params: dict[str, Any]) -> Peer | None:
@@ -291,6 +305,16 @@ def _shown(scope: Scope) -> None:
         shown()
 
 
+def _hushed(send: Send) -> Send:
+    """Say nothing of a start that a person broke off: no fault of anything."""
+
+    async def said(part: Any) -> None:
+        broken_off = isinstance(sys.exc_info()[1], asyncio.CancelledError)
+        await send({**part, "message": ""} if broken_off and "message" in part else part)
+
+    return said
+
+
 async def _cut(send: Send) -> None:
     """End the response of a request that is cut off by the end of the server; nothing where it has ended."""
     with suppress(RuntimeError):  # it has begun
@@ -317,6 +341,7 @@ def application(door: Door, guard: Guard) -> tuple[Front, Any]:
     from handrail.front.mcp.server import SdkServer
 
     sdk = SdkServer(door)
+    door.news.tell = sdk.resources_changed
     app = sdk.server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=guard.max_bytes,
@@ -337,46 +362,27 @@ async def serve(opening: Opening, address: str, token_file: str | None) -> None:
     from handrail.front.mcp.watch import watching
 
     host, port = place(address)
-    listener = _listening(host, port)
+    listener = listening(host, port)
     kept = kept_in(token_file, os.environ)
     guard = guard_for(host, bearer_token(token_file, os.environ))
     if kept is not None:
         sys.stderr.write(f"the token of the first start still counts; it is kept in {kept}\n")
+    if host not in LOOPBACK and not host.startswith("127."):
+        sys.stderr.write(f"{host} can be reached from other machines, and what is said is not encrypted\n")
     connections = Connections(room())
     async with Door(opening) as door:
         front, sdk = application(door, guard)
         config = uvicorn.Config(
-            front, host, port, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2,
+            front, host, port, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1,
             ws="none",  # an upgrade would come past the guard
             http=protocol(connections),
             backlog=max(1, min(128, connections.most // 8)),  # so many are taken before any of them can make room
         )  # fmt: skip
         server = Listening(config, front.end)
         async with watching(door, sdk.changed), connections.swept():
-            listening = asyncio.ensure_future(_tell(server, host, listener))
+            telling = asyncio.ensure_future(_tell(server, host, listener))
             await server.serve(sockets=[listener])
-            listening.cancel()
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """Listen at once: what stands in the way is said before anything is opened."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-        # Connections have it from here. The loop sets it only on sockets that name their protocol, which this one does
-        # not, and without it every answer waits 40 ms for the client to confirm its first half.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listener
-    except OSError as error:
-        raise Misuse(f"{host}:{port} cannot be listened on ({error.strerror}); give another port to --http") from None
-
-
-def place(address: str) -> tuple[str, int]:
-    """Read HOST:PORT."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise Misuse(f"{address!r}: write where to listen as HOST:PORT, such as 127.0.0.1:8420")
-    return host.strip("[]") or "127.0.0.1", int(port)
+            telling.cancel()
 
 
 async def _tell(server: Any, host: str, listener: socket.socket) -> None:

@@ -59,13 +59,14 @@ class Ongoing:
 
     __slots__ = (
         "_at", "_began", "_loaded", "_notify", "_seen", "_spoke", "_timer", "_token", "_written", "parked", "peer",
-        "returned", "tool",
+        "returned", "tool", "waits",
     )  # fmt: skip
 
     def __init__(self, peer: Peer, tool: str, token: str | int | None = None, notify: Notify | None = None) -> None:
         self.peer, self.tool = peer, tool
         self.returned = False  # it was asked back before, and brings what the client said
         self.parked: asyncio.Future[Request] | None = None  # set: it may go on in the background
+        self.waits = False  # in the background, for a person; nothing of it has begun
         self._token, self._notify = token, notify if token is not None else None
         self._at = 0  # what was told last; each report must tell more than the one before
         self._began = self._spoke = self._loaded = 0.0

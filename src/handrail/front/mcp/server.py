@@ -29,6 +29,7 @@ from handrail.front.mcp.wire import MODERN_VERSION, TASKS, Refused
 Context = ServerRequestContext[Any, Any]
 MOST_SESSIONS = 1000
 PATIENCE_SECONDS = 2.0
+_LISTS = ("tool", "resource", "prompt")
 
 
 class TaskParams(types.RequestParams):
@@ -46,6 +47,22 @@ class Announcing(Server[Any]):
         """What the handshake tells."""
         changing = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
         return super().create_initialization_options(notification_options or changing, *given, **named)
+
+    def get_capabilities(self, *given: Any, **named: Any) -> types.ServerCapabilities:
+        """What is offered; in the stateless era, too, lists are told of and never one resource."""
+        offered = super().get_capabilities(*given, **named)
+        if named.get("protocol_version") == MODERN_VERSION and offered.resources is not None:
+            offered.resources.subscribe = False
+        return offered
+
+
+class Listeners(ListenHandler):
+    """Listeners to lists; of what they ask for besides, nothing is promised."""
+
+    async def __call__(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
+        """Serve one of them."""
+        wanted = params.notifications.model_copy(update={"resource_subscriptions": None})
+        return await super().__call__(ctx, params.model_copy(update={"notifications": wanted}))
 
 
 class SdkServer:
@@ -66,7 +83,7 @@ class SdkServer:
             on_read_resource=self._answer,
             on_list_prompts=self._answer,
             on_get_prompt=self._answer,
-            on_subscriptions_listen=ListenHandler(self._bus),
+            on_subscriptions_listen=Listeners(self._bus),
         )
         self.server.extensions[TASKS] = {}
         for method in ("tasks/get", "tasks/cancel"):
@@ -77,15 +94,19 @@ class SdkServer:
         """Tell everybody who listens that the lists are others now."""
         for event in (ToolsListChanged(), ResourcesListChanged(), PromptsListChanged()):
             await self._bus.publish(event)
-        await asyncio.gather(*(self._tell(number) for number in list(self._sessions)))
+        await asyncio.gather(*(self._tell(number, *_LISTS) for number in list(self._sessions)))
 
-    async def _tell(self, number: int) -> None:
+    async def resources_changed(self) -> None:
+        """Tell everybody who listens that the list of resources is another now."""
+        await self._bus.publish(ResourcesListChanged())
+        await asyncio.gather(*(self._tell(number, "resource") for number in list(self._sessions)))
+
+    async def _tell(self, number: int, *lists: str) -> None:
         try:
             session = self._sessions[number]
             async with asyncio.timeout(PATIENCE_SECONDS):
-                await session.send_tool_list_changed()
-                await session.send_resource_list_changed()
-                await session.send_prompt_list_changed()
+                for name in lists:
+                    await getattr(session, f"send_{name}_list_changed")()
         except Exception:  # noqa: BLE001  a session that is gone hears nothing
             self._sessions.pop(number, None)
 

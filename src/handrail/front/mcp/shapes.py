@@ -41,6 +41,11 @@ def is_call(params: Any) -> bool:
         return False
     if params.get("arguments", {}).__class__ is not dict:
         return False
+    return "_meta" not in params or has_plain_meta(params)
+
+
+def has_plain_meta(params: Mapping[str, Any]) -> bool:
+    """Whether the `_meta` of a request, where it has any, has the shape that the protocol says."""
     meta = params.get("_meta")
     if meta is None:
         return "_meta" not in params
@@ -49,7 +54,7 @@ def is_call(params: Any) -> bool:
 
 def is_handshake(params: Any) -> bool:
     """Whether params are those of `initialize`, in the shape that the protocol says."""
-    if params.__class__ is not dict:
+    if params.__class__ is not dict or not has_plain_meta(params):
         return False
     info = params.get("clientInfo")
     named = info.__class__ is dict and info.get("name").__class__ is str and info.get("version").__class__ is str

@@ -12,20 +12,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
-from handrail.errors import Fault
 from handrail.front.mcp import wire
-from handrail.front.mcp.door import CANNOT_OPEN, Door
+from handrail.front.mcp.door import CANNOT_OPEN, STOP_SECONDS, STOPPED, Door
 from handrail.front.mcp.ongoing import Ongoing, Peer
 from handrail.front.mcp.opening import Opening
-from handrail.front.mcp.shapes import is_call, is_handshake, negotiated, stamped, told
+from handrail.front.mcp.shapes import has_plain_meta, is_call, is_handshake, negotiated, stamped, told
 from handrail.front.mcp.streams import Lines, claim, reader, writer
 from handrail.front.mcp.watch import watching
 from handrail.front.mcp.wire import (
-    CONNECTION_CLOSED,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     MODERN_VERSION,
-    PARSE_ERROR,
     WHOLE_VERSIONS,
     Refused,
 )
@@ -39,7 +36,6 @@ LEAVE_SECONDS = 5.0  # for a client to hear that nothing is served
 # For calls that run when the client closes stdin. Closing it asks the server to end: clients of the official SDKs
 # terminate one that is still there after two seconds, and what is stopped must be on record by then.
 ENDING_SECONDS = 1.0
-STOPPED = Refused(CONNECTION_CLOSED, "Connection closed: stdin was, and the call had not ended; it was stopped.")
 
 
 class Codec:
@@ -51,11 +47,12 @@ class Codec:
         self._opening: dict[str, Any] | None = None  # the handshake's first message, for the SDK
         self._greeted = False
         self._modern = False
-        self._asked: dict[str | int, asyncio.Task[bool]] = {}
-        self._stopping: set[asyncio.Task[bool]] = set()  # cancelled, and not over yet; their ids are free again
+        self._asked: dict[str | int, asyncio.Task[None]] = {}
+        self._stopping: set[asyncio.Task[None]] = set()  # cancelled, and not over yet; their ids are free again
         self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
         self._elicited = 0
         self._sdk: Any = None
+        door.news.tell = self._resources_changed
 
     # ── coming in ────────────────────────────────────────────────────────────────────────────
 
@@ -64,9 +61,26 @@ class Codec:
         try:
             message = wire.parse(raw)
         except ValueError as error:
-            if raw.strip():
-                self.refuse(None, Refused(PARSE_ERROR, f"Parse error: {error}"))
+            reason = str(error)
+        else:
+            self._straight(message)
             return
+        if raw.strip():
+            self._crooked(raw, reason)
+
+    def _crooked(self, raw: bytes, reason: str) -> None:
+        """Refuse what is no strict JSON, under its id where it has one; a call whose arguments alone are crooked runs.
+
+        What runs is refused with the argument and the place in it. The SDK takes no such message.
+        """
+        request_id, call = wire.crooked(raw)
+        known = call is not None and wire.is_modern(call["params"]) is self._modern and (self._modern or self._peer)
+        if call is not None and known and is_call(call["params"]):
+            self._straight(call)
+        else:
+            self.refuse(request_id, wire.unreadable(request_id, reason))
+
+    def _straight(self, message: Any) -> None:
         if message.__class__ is not dict or message.get("jsonrpc") != "2.0":
             self.refuse(None, Refused(INVALID_REQUEST, "A message is one JSON-RPC 2.0 object."))
             return
@@ -89,6 +103,8 @@ class Codec:
             self.refuse(request_id, Refused(INVALID_REQUEST, "This id is in use, or too many requests are."))
         elif method == "tools/call" and is_call(params):
             self._begin(request_id, peer, method, lambda: self._call(peer, params))
+        elif not has_plain_meta(params):
+            self._leave(message)
         elif self._door.serves(method) and (peer.modern or not method.startswith("tasks/")):
             self._begin(request_id, peer, method, lambda: self._door.answer(peer, method, params))
         elif (known := told(method, peer)) is not None:
@@ -167,26 +183,32 @@ class Codec:
             for kind in ("tools", "resources", "prompts"):
                 self.notify(f"notifications/{kind}/list_changed")
 
+    async def _resources_changed(self) -> None:
+        if self._sdk is not None:
+            await self._sdk.resources_changed()
+        elif self._greeted:
+            self.notify("notifications/resources/list_changed")
+
     # ── work ─────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, request_id: str | int, peer: Peer, method: str, work: Work) -> None:
         self._asked[request_id] = asyncio.get_running_loop().create_task(self._work(request_id, peer, method, work))
 
-    async def _work(self, request_id: str | int, peer: Peer, method: str, work: Work) -> bool:
-        """Answer a request; False where it was cancelled, and is not answered."""
+    async def _work(self, request_id: str | int, peer: Peer, method: str, work: Work) -> None:
+        """Answer a request; one that the client cancelled, whose id is free again, is not answered."""
         try:
             self._result(request_id, peer, method, await work())
         except Refused as refused:
             self.refuse(request_id, refused)
         except asyncio.CancelledError:
-            return False
+            if self._asked.get(request_id) is asyncio.current_task():
+                self.refuse(request_id, STOPPED)
         except Exception:
             log.exception("%s failed", method)
             self.refuse(request_id, Refused(INTERNAL_ERROR, "Internal error; the server's log has more."))
         finally:
             if self._asked.get(request_id) is asyncio.current_task():  # a cancelled one's id may be another's by now
                 del self._asked[request_id]
-        return True
 
     async def _call(self, peer: Peer, params: dict[str, Any]) -> dict[str, Any]:
         meta = params.get("_meta")
@@ -220,26 +242,27 @@ class Codec:
 
     async def close(self, patience: float = ENDING_SECONDS) -> None:
         """End: what is nearly done may finish; the rest is stopped, and told so to whoever still reads."""
-        asked = dict(self._asked)
-        tasks = [*asked.values(), *self._stopping]
+        tasks = [*self._asked.values(), *self._stopping]
         if tasks:
             await asyncio.wait(tasks, timeout=patience)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for request_id, task in asked.items():
-            if task.cancelled() or not task.result():
-                self.refuse(request_id, STOPPED)
+            for task in tasks:
+                if not task.cancelling():
+                    task.cancel()
+            await asyncio.wait(tasks, timeout=STOP_SECONDS)
+        for request_id in tuple(self._asked):  # what had not begun, or takes no notice
+            del self._asked[request_id]
+            self.refuse(request_id, STOPPED)
         if self._sdk is not None:
             await self._sdk.close(patience)
 
 
-async def serve(opening: Opening) -> None:
-    """Serve one client on stdin and stdout until it leaves."""
+async def serve(wanted: Opening | Callable[[], Opening]) -> None:
+    """Serve one client on stdin and stdout until it leaves; what is wrong with what is wanted is its answer, too."""
     source, target = claim()
     try:
+        opening = wanted if isinstance(wanted, Opening) else wanted()
         opening.check()
-    except Fault:
+    except Exception:
         await declined(source, target)
         raise
     send, output = await writer(target)
@@ -251,13 +274,16 @@ async def serve(opening: Opening) -> None:
     async with AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(door)
-        except Fault:
+        except Exception:
             await _left(ended)
             await codec.close()
             raise
-        async with watching(door, codec.changed):
-            await ended.wait()
-        await codec.close()
+        try:
+            async with watching(door, codec.changed):
+                await ended.wait()
+            await codec.close()
+        finally:
+            await codec.close(0.0)  # where this is cancelled; else nothing is left to close
 
 
 async def _hear() -> None:
