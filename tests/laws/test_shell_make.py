@@ -18,7 +18,7 @@ from handrail.words import Decision, Risk, Root, Touch, TouchKind
 
 ALLOW, ASK = Decision.ALLOW, Decision.ASK
 NAMES = """make gmake /usr/bin/make nice npm pnpm yarn bun cmake rake just cargo go ninja uv poetry mvn ./gradlew gradle
-    ant task composer"""
+    ant task composer meson"""
 WORLD = World(
     ToolFacts("run_command", "exec", Risk.MEDIUM),
     (Root("workspace", "/ws", writable=True),),
@@ -146,6 +146,30 @@ MORE = [
     "ant -buildfile ../build.xml",
     "task -d .. build",
     "composer --working-dir=.. install",
+    "mvn -file ../pom.xml test",
+    "mvn --fil=../pom.xml test",
+    "meson compile -vC ..",
+    "gradle -qp .. test",
+    "gradle -qp.. test",
+    "gradle --include-build .. test",
+    "cmake -DCMAKE_TOOLCHAIN_FILE=../x .",
+    "cmake -DCMAKE_TOOLCHAIN_FILE:FILEPATH=/tmp/x .",
+    "cmake -D CMAKE_PROJECT_INCLUDE=../x .",
+    "cmake -DCMAKE_PROJECT_my_lib_INCLUDE_BEFORE=sub/../../x .",
+    "cmake -DCMAKE_PROJECT_TOP_LEVEL_INCLUDES=~/x .",
+    "bun test -r ../x.js",
+    "bun --preload ../x.js test",
+    "bun --config=../bunfig.toml test",
+    "task -g test",
+    "task -vg test",
+    "task --global test",
+    "rake -g test",
+    "rake -sg test",
+    "rake --system test",
+    "rake --sys test",
+    "rake -C .. test",
+    "rake -sC.. test",
+    "rake --directory=.. test",
 ]
 CALM = [
     "make",
@@ -197,6 +221,13 @@ CALM = [
     "./gradlew -p sub -Pfoo=../x test",
     "uv sync --directory sub",
     "ninja -C build -v",
+    "mvn -fn -file sub/pom.xml --fail-at-end test",
+    "meson compile -vC build",
+    "gradle -qp sub --include-build sub/plugins test",
+    "cmake -DCMAKE_TOOLCHAIN_FILE=cmake/x.cmake -DCMAKE_PROJECT_INCLUDE=x.cmake .",
+    "bun test -r ./x.js --preload sub/y.js",
+    "task -v build",
+    "rake -C sub -s test",
 ]
 
 
@@ -277,3 +308,60 @@ def test_the_examples_of_a_rule_know_what_it_does_not_cover() -> None:
         check_examples(replace(allows, misses=goal))
     check_examples(replace(allows, effect=Decision.DENY, matches=(*goal, *code)))
     check_examples(Rule(ALLOW, "rules.1", "proc.exec", "sed -n *", matches=("sed -n '1p' a.txt", "sed -n '1p")))
+
+
+# ── where the line stands ────────────────────────────────────────────────────────────────────
+
+MOVED = [
+    "cd .. && make test",
+    "cd ..; make test",
+    "cd .. || true; gmake test",
+    "(cd ..; npm test)",
+    "cd ../elsewhere && nice make test",
+    'cd "$X" && make test',
+    "cd /abs && make test",
+    "cd ~/x && cargo test",
+    "cd && make test",
+    "cd - && make test",
+    "cd sub && cd ../.. && make test",
+    "cd sub/../.. && make test",
+    "pushd .. && make test",
+    "popd; make test",
+    "command cd .. && make test",
+    "command -p -- cd .. && make test",
+    "time cd ..; make test",
+    "bash -c 'cd .. && make test'",
+    "cd .. && bash -c 'make test'",
+    "if cd ..; then make test; fi",
+    "for i in 1 2; do make test; cd ..; done",
+    "while make test; do cd ..; done",
+    "cd .. && ./gradlew test",
+    "cd .. && go test ./...",
+]
+STAYED = [
+    "cd sub && make test",
+    "cd sub; make test",
+    "(cd sub/deep && npm test)",
+    "cd ./sub && cd .. && make test",
+    "cd . && make test",
+    "make test && cd ..",
+    "for i in 1 2; do make test; done; cd ..",
+    "command -v make && make test",
+    "time make test",
+    "cd .. && ls",
+    "bash -c 'cd ..'; make test",
+]
+
+
+@pytest.mark.parametrize("line", MOVED)
+def test_a_program_that_runs_what_stands_in_its_folder_asks_where_the_line_has_left_it(line: str) -> None:
+    """As it does where an option leads it there."""
+    doubted = [part.words[0] for part in read_line(line).parts if "takes code from elsewhere" in part.doubt]
+    assert len(doubted) == 1
+    assert doubted[0].removeprefix("./") in ("make", "gmake", "npm", "cargo", "gradlew", "go")
+
+
+@pytest.mark.parametrize("line", STAYED)
+def test_a_program_in_a_folder_beneath_does_not_ask(line: str) -> None:
+    """Nor does what is run before the line goes elsewhere, nor what runs nothing of the folder."""
+    assert [part for part in read_line(line).parts if "elsewhere" in part.doubt] == []

@@ -25,11 +25,12 @@ def decide(touches: Sequence[Touch], world: World) -> Verdict:
     """Judge a call: the strictest finding over all touches wins; silence denies."""
     bulk = defaults.files_changed(touches) > world.bulk_files
     found = []
+    read = programs.Read(touches)
     for index, touch in enumerate(as_judged(touches)):
-        about = _findings(touch, world, bulk=bulk)
+        about = _findings(touch, world, read, bulk=bulk)
         if touch.kind is RUN:
-            for inner in programs.wrapped(touch, touches):
-                about += _findings(inner, world, bulk=bulk)
+            for inner in programs.wrapped(touch, read):
+                about += _findings(inner, world, read, bulk=bulk)
         found += about if index == 0 else [_of(finding, index) for finding in about]
     if not found:
         nothing = Finding("defaults", "defaults.silence", DENY, "the call states nothing that can be judged")
@@ -56,11 +57,11 @@ def _of(said: Finding, touch: int) -> Finding:
     return Finding(said.source, said.rule, said.decision, said.why, said.where, touch, said.code)
 
 
-def _findings(touch: Touch, world: World, *, bulk: bool) -> list[Finding]:
+def _findings(touch: Touch, world: World, read: programs.Read, *, bulk: bool) -> list[Finding]:
     """All that is said of one touch: denials of the fixed sources and rules, or else the default."""
     found = [
         *builtin.findings(touch, world),
-        *(programs.findings(touch) if touch.kind is RUN else ()),
+        *(programs.findings(touch, read) if touch.kind is RUN else ()),
         *confine.findings(touch, world),
         *enablement.findings(world),
         *skills.findings(touch, world),

@@ -14,13 +14,29 @@ from handrail.policy.world import ALLOW, ASK, DELETE, DENY, READ, WRITE, Withhel
 from handrail.words import Exclusion, Finding, Place, PlaceKind, Root, Touch, TouchKind
 
 
-def findings(touch: Touch) -> Iterator[Finding]:
+class Read:
+    """The words that a call states, and those that were found within its commands, with whether they are in doubt."""
+
+    __slots__ = ("_stated", "_touches", "found")
+
+    def __init__(self, touches: Sequence[Touch]) -> None:
+        self._touches = touches
+        self._stated: frozenset[tuple[str, ...]] = frozenset()
+        self.found: set[tuple[tuple[str, ...], bool]] = set()
+
+    def stated(self) -> frozenset[tuple[str, ...]]:
+        """Gather them once, however many commands ask."""
+        self._stated = self._stated or frozenset([touch.words for touch in self._touches])
+        return self._stated
+
+
+def findings(touch: Touch, read: Read) -> Iterator[Finding]:
     """Deny commands that destroy a machine, and ask for what cannot be looked at, whatever rules say."""
     from handrail.policy import shell
 
     why = shell.forbidden(touch.words, touch.target)
     unseen = ""
-    if why is None and (line := _line(touch)):
+    if why is None and (line := _line(touch, read)):
         reading = shell.read_line(line)
         why, unseen = shell.forbidden_line(line, reading), reading.unseen
     if why is not None:
@@ -29,26 +45,27 @@ def findings(touch: Touch) -> Iterator[Finding]:
         yield Finding("builtin", "builtin.command", ASK, f"`{_short(touch.target)}` asks in any case: {unseen}")
 
 
-def wrapped(touch: Touch, touches: Sequence[Touch]) -> Iterator[Touch]:
+def wrapped(touch: Touch, read: Read) -> Iterator[Touch]:
     """What a command runs besides itself, and what is in doubt with it, where the call does not state that itself."""
     from handrail.policy import shell
 
-    if not touch.words or not (line := _line(touch)):
+    if not touch.words or not (line := _line(touch, read)):
         return
-    stated = {other.words for other in touches}
-    for part in shell.read_line(line).parts:
+    parts, stated = shell.read_line(line).parts, read.stated()
+    read.found.update((part.words, part.doubt != "") for part in parts)
+    for part in parts:
         doubted = part.words == touch.words and part.doubt and not touch.doubt
         if part.words not in stated or doubted:
             yield Touch(touch.kind, part.text, words=part.words, doubt=part.doubt)
 
 
-def _line(touch: Touch) -> str:
+def _line(touch: Touch, read: Read) -> str:
     """The line that is to be read: of one that was stated as a whole, or of words that run other words."""
     from handrail.policy import shell
 
     if not touch.words:
         return touch.target
-    if touch.skill is not None or not shell.wraps(touch.words):
+    if touch.skill is not None or not shell.wraps(touch.words) or (touch.words, touch.doubt != "") in read.found:
         return ""
     import shlex
 

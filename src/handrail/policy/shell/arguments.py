@@ -10,6 +10,8 @@ from handrail.policy.shell.elsewhere import leads_out, two_dashes
 from handrail.policy.shell.git import shortened
 from handrail.policy.shell.programs import sed_scripts_plain
 
+# Variables by which cmake takes code; a file beneath is as good as the one at hand.
+_CMAKE = r"CMAKE_(?:TOOLCHAIN_FILE|PROJECT_(?:\w*_)?INCLUDE(?:S|_BEFORE)?)"
 # By program: the arguments that name a program, or code that runs one.
 _HIDDEN = {
     name: re.compile(pattern, re.DOTALL)
@@ -45,9 +47,10 @@ _HIDDEN = {
         ("ctags", r"--options|--_"),
         ("go", r"--?(?:toolexec|exec|vettool)|generate|.*-extld"),
         ("cargo", r"--config"),
-        ("cmake", r"-P|-E|-C"),
+        ("cmake", rf"-P|-E|-C|(?:-D)?{_CMAKE}(?::\w+)?=(?:[/~]|(?:.*/)?\.\.)"),
         ("pnpm", r"--config\."),
-        ("rake", r"-[a-eg-zA-Z]*[eEprR]|--(?:execute|require|rakelib)"),
+        ("rake", r"-[a-eg-zA-Z]*[eEgprR]|--(?:execute|require|rakelib|sy)"),
+        ("task", r"-[abfhlnpsvwxy]*g|--global"),
         ("just", r"-[a-ceg-zA-Z]*[cg]|--(?:command|shell|set|chooser|global)"),
         ("mutt mail mailx", r".*"),
         ("dpkg apt apt-get", r"-o|--option|--pre-invoke"),

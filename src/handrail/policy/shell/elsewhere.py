@@ -20,24 +20,25 @@ class Leads(NamedTuple):
     operand: bool = False  # the first word that is no option may be a folder
 
 
+_GRADLE = ("--build-file", "--settings-file", "--init-script", "--project-dir", "--include-build")
 _LEADS = {
     name: leads
     for names, leads in (
         ("npm pnpm", Leads("C", ("--prefix", "--dir"), before="A-Za-z", any_dashes=True)),
         ("yarn yarnpkg", Leads("", ("--cwd",), operand=True)),
-        ("bun", Leads("", ("--cwd",))),
+        ("bun", Leads("cr", ("--cwd", "--config", "--import", "--preload", "--require"))),
         ("just", Leads("df", ("--working-directory", "--justfile"), before="ehlnqsuvVy", operand=True)),
         ("cargo", Leads("C", ("--manifest-path",), before="hqvV")),
         ("go", Leads("C", ("--modfile", "--overlay"), any_dashes=True)),
-        ("rake", Leads("fI", ("--rakefile", "--libdir"), before="AGhmnNPqstvVwxX")),
+        ("rake", Leads("CfI", ("--rakefile", "--libdir", "--directory"), before="AGhmnNPqstvVwxX")),
         ("cmake", Leads("SB", ("--build", "--install", "--toolchain"))),
         ("ninja", Leads("Cf", before="hnv")),
-        ("meson", Leads("C")),
+        ("meson", Leads("C", before="hqv")),
         ("uv", Leads("", ("--directory", "--project"))),
         ("poetry", Leads("CP", ("--directory", "--project"), before="hnqvV")),
         ("composer", Leads("d", ("--working-dir",), before="hnqvV")),
-        ("mvn mvnw", Leads("f", ("--file",))),
-        ("gradle gradlew", Leads("bcIp", ("--build-file", "--settings-file", "--init-script", "--project-dir"))),
+        ("mvn mvnw", Leads("f", ("--file",), any_dashes=True)),
+        ("gradle gradlew", Leads("bcIp", _GRADLE, before="adhimqsStvw")),
         ("ant", Leads("f", ("--file", "--buildfile"), any_dashes=True)),
         ("task", Leads("dt", ("--dir", "--taskfile"), before="abfhlnpsvwxy")),
     )
@@ -48,6 +49,11 @@ _LEADS = {
 def is_elsewhere(path: str) -> bool:
     """Whether a path may lead out of the folder at hand; a file that comes through the input does."""
     return path in ("", "-") or path.startswith(("/", "~")) or ".." in path.split("/")
+
+
+def looks_around(name: str) -> bool:
+    """Whether a program runs what stands in the folder that it is started in."""
+    return name in _LEADS
 
 
 def leads_out(name: str, texts: Sequence[str]) -> str:

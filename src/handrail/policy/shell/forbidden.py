@@ -142,11 +142,11 @@ def _removes(rest: Sequence[str]) -> str | None:
 
 
 def _deep(words: Sequence[str]) -> bool:
-    return any(re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r\w*|--no-preserve-root", word) for word in words)
+    return any(re.fullmatch(r"-[a-qs-zA-QS-Z]*[rR][a-zA-Z]*|--r\w*|--no-preserve-root", word) for word in words)
 
 
 def _opens(name: str, rest: Sequence[str]) -> str | None:
-    deep = any(re.fullmatch(r"-[a-zA-Z]*R[a-zA-Z]*|--recursive", word) for word in rest)
+    deep = any(re.fullmatch(r"-[a-zA-QS-Z]*R[a-zA-Z]*|--recursive", word) for word in rest)
     target = next((word for word in rest if _is_root(word)), None)
     return f"{name} would change all of {target}" if deep and target else None
 

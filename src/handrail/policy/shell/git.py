@@ -154,10 +154,12 @@ def calm(texts: Sequence[str]) -> bool:
     name, before, after = subcommand(texts)
     if not name:
         return before in (["--version"], ["-v"])
-    while before[:1] == ["--no-pager"] or before[:1] == ["-P"]:
-        before = before[1:]
     known = _CALM.get(name)
-    return not before and known is not None and known.fullmatch(" ".join(after)) is not None
+    return (
+        all(option in ("--no-pager", "-P") for option in before)
+        and known is not None
+        and known.fullmatch(" ".join(after)) is not None
+    )
 
 
 def runs_programs(texts: Sequence[str]) -> str:

@@ -147,7 +147,7 @@ _FIND = re.compile(
 )
 _UNIQ = re.compile(r"-[cdDiuz]+|-[fsw][0-9]+|--(?:count|repeated|unique|ignore-case)")
 _SHELLS = 3  # times that a line within a line may name a shell, or what is spelt like one
-_MANY = 256  # words of a wrapper; each wrapper in a wrapper looks at all of them
+_MANY, _DEEP = 256, 8  # words of a wrapper, and wrappers among them; each wrapper looks at all of the words
 _READ = re.compile(r"-[rs]+|[a-z_][a-z0-9_]*[a-z0-9]|[a-z]")
 _UNARY = frozenset(
     [
@@ -232,7 +232,7 @@ def _literal(words: Words) -> bool:
 
 def _wraps(words: Words) -> bool:
     """A wrapper that adds nothing is as harmless as what it runs."""
-    if len(words) > _MANY:
+    if len(words) > _DEEP and (len(words) > _MANY or sum([word.text in _WRAPPERS for word in words]) > _DEEP):
         return False
     inner = wrappers.unwrap(words)
     return (
@@ -352,13 +352,12 @@ def _xxd(words: Words) -> bool:
 
 def _date(words: Words) -> bool:
     """An operand of date without a plus sets the clock."""
-    rest = list(words[1:])
-    while rest:
-        word = rest.pop(0)
+    rest = iter(words[1:])
+    for word in rest:
         if word.sure is not Sure.LITERAL:
             return False
         if word.text in ("-d", "-r", "--date", "--reference"):
-            rest = rest[1:]
+            next(rest, None)
         elif not _OPTION["date"].fullmatch(word.text):
             return False
     return True
@@ -389,3 +388,4 @@ _SPECIAL: dict[str, Callable[[Words], bool]] = {
     "xargs": _xargs,
     **dict.fromkeys(("nice", "timeout", "time", "stdbuf", "ionice", "sh", "bash", "dash"), _wraps),
 }
+_WRAPPERS = frozenset([name for name, judge in _SPECIAL.items() if judge in (_command, _env, _find, _wraps, _xargs)])

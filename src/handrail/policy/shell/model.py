@@ -83,3 +83,4 @@ MAX_BROKEN_BYTES = (
     2_048  # of one that is not understood: the grammar's error recovery is quadratic and cannot be stopped
 )
 MAX_DEPTH = 12  # of lines within lines
+MAX_READ_BYTES = 2 * MAX_BYTES  # of a line, and of the lines and commands within it

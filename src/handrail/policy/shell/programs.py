@@ -14,7 +14,7 @@ _SUBSTITUTE = "|".join(
     rf"s{sign}{_PIECE.format(sign)}{sign}{_PIECE.format(sign)}{sign}[gpiI0-9]*" for sign in (r"/", r"\|", "#", ",", "@")
 )
 _SED = re.compile(
-    rf"[ \n;]*(?:{_ADDRESS}(?:,(?:\+?[0-9]+|{_ADDRESS}))?)?[ ]*!?[ ]*"
+    rf"[ \n;]*+(?:{_ADDRESS}(?:,(?:\+?[0-9]+|{_ADDRESS}))?)?[ ]*+(?:![ ]*+)?"
     rf"(?:[pdPDhHgGxnNl=]|[qQ][0-9]*|{_SUBSTITUTE})[ ]*(?:[;\n]+|\Z)"
 )
 _SED_FLAGS = re.compile(r"-[nErusz]+|--(?:quiet|silent|regexp-extended|separate|null-data|posix|sandbox)")
@@ -25,17 +25,17 @@ _AWK_BAD = re.compile(r"[>@`|]|\\[\n\r]|getline|system|close|fflush|[^\x20-\x7e\
 
 def sed(words: Words) -> bool:
     """Scripts of line addresses, printing, deleting and substituting alone."""
-    rest = list(words[1:])
+    rest = iter(words[1:])
     scripts: list[str] = []
     operands = 0
-    while rest:
-        word = rest.pop(0)
+    for word in rest:
         if word.sure in (Sure.ONE, Sure.ANY):
             return False
         if word.sure is Sure.LITERAL and word.text in ("-e", "--expression"):
-            if not rest or rest[0].sure is not Sure.LITERAL:
+            script = next(rest, None)
+            if script is None or script.sure is not Sure.LITERAL:
                 return False
-            scripts.append(rest.pop(0).text)
+            scripts.append(script.text)
         elif word.sure is Sure.LITERAL and word.text.startswith("-") and word.text != "-":
             if not _SED_FLAGS.fullmatch(word.text):
                 return False
@@ -66,23 +66,22 @@ def sed_scripts_plain(texts: Sequence[str]) -> bool:
 
 def awk(words: Words) -> bool:
     """Programs that print to the output alone."""
-    rest = list(words[1:])
-    while rest and rest[0].sure is Sure.LITERAL and rest[0].text.startswith("-"):
-        option = rest.pop(0).text
-        if option in ("-F", "-v"):
-            if not rest or rest[0].sure is not Sure.LITERAL:
+    rest = iter(words[1:])
+    word = next(rest, None)
+    while word is not None and word.sure is Sure.LITERAL and word.text.startswith("-"):
+        if word.text in ("-F", "-v"):
+            value = next(rest, None)
+            if value is None or value.sure is not Sure.LITERAL:
                 return False
-            rest.pop(0)
-        elif not re.fullmatch(r"-F.+", option, re.DOTALL):
+        elif not re.fullmatch(r"-F.+", word.text, re.DOTALL):
             return False
-    if not rest or rest[0].sure is not Sure.LITERAL:
+        word = next(rest, None)
+    if word is None or word.sure is not Sure.LITERAL:
         return False
-    program = rest[0].text
-    front = _AWK_FRONT.match(program)
-    while front is not None and front.end():
-        program = program[front.end() :]
-        front = _AWK_FRONT.match(program)
-    return _AWK_BAD.search(program.replace("||", "")) is None
+    at = 0
+    while front := _AWK_FRONT.match(word.text, at):
+        at = front.end()
+    return _AWK_BAD.search(word.text[at:].replace("||", "")) is None
 
 
 def printf(words: Words) -> bool:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from handrail.policy.shell import files, git, wrappers
+from handrail.policy.shell import files, git, make, wrappers
 from handrail.policy.shell.bombs import multiplies
+from handrail.policy.shell.elsewhere import looks_around
 from handrail.policy.shell.forbidden import forbidden_line, may_be_forbidden
 from handrail.policy.shell.harmless import calm_for_any, harmless
 from handrail.policy.shell.model import (
     MAX_BROKEN_BYTES,
     MAX_BYTES,
     MAX_DEPTH,
+    MAX_READ_BYTES,
     MAX_TREE_BYTES,
     NotUnderstoodError,
     Part,
@@ -21,23 +23,24 @@ from handrail.policy.shell.model import (
     Sure,
     Word,
 )
-from handrail.policy.shell.places import Places
+from handrail.policy.shell.places import Places, in_loop, moving
 from handrail.policy.shell.scan import Scanner
 from handrail.policy.shell.tree import Tree
 from handrail.policy.shell.variables import changes_programs, changes_shell
 
 _ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff]")
+_HERE = ("",)
 _PIECES = re.compile(r"[;&|()`\n{}$]+|[<>]\(")
 
 
 def read_line(line: str) -> Reading:
     """Read a line of bash. Never raises; what is not fully understood carries its doubt."""
-    return _cached(line) if len(line) <= 4096 else read_anew(line)
+    return _cached(line) if len(line) <= 4096 else _cached_long(line)
 
 
 def read_anew(line: str) -> Reading:
     """Read a line without looking whether it was read before."""
-    whole = _Whole()
+    whole = _Whole(line)
     whole.line(line, Places())
     found = whole.reading()
     # What is denied as a whole is stated as a whole: its commands may each be fine.
@@ -46,11 +49,12 @@ def read_anew(line: str) -> Reading:
 
 
 _cached = lru_cache(maxsize=256)(read_anew)
+_cached_long = lru_cache(maxsize=4)(read_anew)  # while one call is judged, which asks for it more than once
 
 
 def line_calm(line: str, *, sh: bool) -> bool:
     """Whether a line for a shell only runs what is harmless, and writes nothing."""
-    whole = _Whole()
+    whole = _Whole(line)
     whole.line(line, Places(), sh=sh, depth=1)
     return not whole.doubt and not whole.writes and all(not part.doubt and harmless(part.words) for part in whole.parts)
 
@@ -58,7 +62,7 @@ def line_calm(line: str, *, sh: bool) -> bool:
 class _Whole:
     """All that has been found in a line and in the lines within it."""
 
-    def __init__(self) -> None:
+    def __init__(self, line: str) -> None:
         self.parts: dict[Part, None] = {}
         self.writes: dict[str, None] = {}
         self.reads: dict[str, None] = {}
@@ -67,6 +71,9 @@ class _Whole:
         self.bomb = False
         self.unseen = ""
         self.reads_input = False  # the command being read has a shell that takes lines from its input
+        # How much is read at most: the line at some depths, but not what stands in it again and again.
+        self.room = min(MAX_READ_BYTES, 4096 + 8 * len(line))
+        self.seen: set[tuple[object, ...]] = set()  # lines within the line
 
     def reading(self) -> Reading:
         files_and_git = (tuple(self.writes), tuple(self.reads), tuple(self.git_writes))
@@ -74,6 +81,11 @@ class _Whole:
 
     def doubts(self, why: str) -> None:
         self.doubt = self.doubt or why
+
+    def _too_much(self, size: int, depth: int) -> bool:
+        """Whether what is to be read is nested too deeply, or too much with all that was read before."""
+        self.room -= size
+        return depth > MAX_DEPTH or self.room < 0
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────
 
@@ -85,7 +97,7 @@ class _Whole:
             self.doubts("the line is no valid text")
             source = line.encode("utf-8", "replace")
             line = source.decode()
-        if len(source) > MAX_BYTES or depth > MAX_DEPTH:
+        if len(source) > MAX_BYTES or self._too_much(len(source), depth):
             self.unseen = f"the line is longer than {MAX_BYTES} bytes or nested too deeply"
             self.doubts(self.unseen)
             return
@@ -107,8 +119,11 @@ class _Whole:
         if scanner.leaves and (depth or scanner.leaves == "loop"):
             self.doubts("jobs in the background are started in a loop or by a line within the line")
         before: Simple | None = None
+        goes_on = scanner.loops and any(in_loop(simple.scope) and moving(simple) for simple in found)
         for index, simple in enumerate(found):
             _decode(simple)
+            if goes_on and in_loop(simple.scope):
+                places.lose()
             after = found[index + 1] if index + 1 < len(found) else None
             self.reads_input = False
             self._simple(simple, source, places, after, depth)
@@ -142,7 +157,7 @@ class _Whole:
         if before is not None and before.words and before.words[0].text in ("echo", "printf"):
             lines.append(" ".join(word.text for word in before.words[1:] if not word.text.startswith("-")))
         for line in lines:
-            self.line(line, places.copy(), depth=depth + 1)
+            self._inner_line(line, places.copy(), depth=depth + 1)
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────
 
@@ -161,22 +176,33 @@ class _Whole:
         """One command with the words it would get, and what it runs in turn."""
         inner = wrappers.unwrap(words)
         self.reads_input = self.reads_input or wrappers.takes_input(words, inner)
+        texts = tuple([word.text for word in words])
         unknown = next((word for word in words if word.sure is not Sure.LITERAL), None)
         if not doubt and unknown is not None and not calm_for_any(words):
             doubt = f"what {unknown.text} stands for is not known"
-        doubt = doubt or inner.doubt or wrappers.runs_by_argument([word.text for word in words])
-        self.parts.setdefault(Part(tuple(word.text for word in words), text, doubt))
-        self.git_writes.update(dict.fromkeys(git.writes([word.text for word in words])))
+        doubt = doubt or inner.doubt or wrappers.runs_by_argument(texts)
+        if not doubt and (places.may_be != _HERE or not places.known):
+            doubt = _away(words, places)
+        self.parts.setdefault(Part(texts, text, doubt))
+        self.git_writes.update(dict.fromkeys(git.writes(texts)))
         for write in files.written(words):
             self._file(write, places, None)
         for commands in inner.commands:
-            if depth > MAX_DEPTH:
+            text = " ".join([word.text for word in commands])
+            if self._too_much(len(text), depth):
                 self.unseen = "commands within commands are nested too deeply"
                 self.doubts(self.unseen)
             elif commands:
-                self._command(commands, " ".join(word.text for word in commands), places, "", depth + 1)
+                self._command(commands, text, places, "", depth + 1)
         for line, sh in inner.lines:
-            self.line(line, places.copy(), sh=sh, depth=depth + 1)
+            self._inner_line(line, places.copy(), sh=sh, depth=depth + 1)
+
+    def _inner_line(self, line: str, places: Places, *, sh: bool = False, depth: int) -> None:
+        """Take a line within the line, once: what stands in it may stand there in more than one way."""
+        key = (line, places.may_be, places.known, sh, depth)
+        if key not in self.seen:
+            self.seen.add(key)
+            self.line(line, places, sh=sh, depth=depth)
 
     def _file(self, found: files.Found | None, places: Places, simple: Simple | None) -> None:
         if found is None:
@@ -219,6 +245,14 @@ def _spans(found: list[Simple]) -> list[tuple[int, ...]]:
             spans.append((item.start, *[word.start for word in words]))
     spans.sort()
     return spans
+
+
+def _away(words: list[Word], places: Places) -> str:
+    """Why a program may run what stands in another folder than the one at hand; empty where it does not."""
+    name = words[0].text.rsplit("/", 1)[-1]
+    if not places.are_elsewhere() or not (name in make.NAMES or looks_around(name)):
+        return ""
+    return f"{name} takes code from elsewhere: the line may have left the folder that it starts in"
 
 
 def _decode(simple: Simple) -> None:

@@ -36,6 +36,7 @@ class Scanner:
         self.scope: tuple[str, ...] = ()
         self.pending: list[tuple[Simple, int]] = []  # here-documents whose body starts at the next newline
         self.serial = 0
+        self.loops = False
         self.leaves = ""  # "job" where something is left in the background, "loop" where that is in a loop
 
     def read(self) -> list[Simple]:
@@ -101,6 +102,7 @@ class Scanner:
         elif keyword == "if":
             self._if()
         else:
+            self.loops = True
             if keyword == "for":
                 self._for(joint)
             else:
@@ -280,17 +282,25 @@ class Scanner:
             raw = self.source[redirect.target.start : redirect.target.end]
             if redirect.target.sure is not Sure.LITERAL or not re.fullmatch(r"'?\"?\\?[A-Za-z0-9_]+\"?'?", raw):
                 raise NotUnderstoodError("a here-document with an odd end")
-            tabs = r"\t*" if redirect.operator == "<<-" else ""
-            end = re.compile(rf"^{tabs}{redirect.target.text}(?:\n|\Z)", re.MULTILINE).search(self.source, self.at)
-            if end is None:
-                raise NotUnderstoodError("a here-document without its end")
-            body = self.source[self.at : end.start()]
+            start, end = self._end(redirect.target.text, tabs=redirect.operator == "<<-")
+            body = self.source[self.at : start]
             if raw == redirect.target.text and re.search(r"[$`\\]", body):
                 raise NotUnderstoodError("a here-document with expansions")
             simple.redirects[index] = Redirect(redirect.operator, redirect.target, body)
             # The newline that ends the body also ends the list, as the one before it did.
-            self.at = end.end()
+            self.at = end
         self.pending = []
+
+    def _end(self, name: str, *, tabs: bool) -> tuple[int, int]:
+        """Where the line that ends a here-document starts and ends."""
+        start = self.at
+        while start < len(self.source):
+            end = self.source.find("\n", start) + 1 or len(self.source)
+            line = self.source[start:end].removesuffix("\n")
+            if (line.lstrip("\t") if tabs else line) == name:
+                return start, end
+            start = end
+        raise NotUnderstoodError("a here-document without its end")
 
     # ── tokens ───────────────────────────────────────────────────────────────────────────────
 

@@ -29,13 +29,13 @@ class _Pieces:
     __slots__ = ("braces", "sure", "texts")
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self.texts: list[str] = []  # none is empty
         self.sure = Sure.LITERAL
-        self.braces = ""  # what stands unquoted since a brace was opened
+        self.braces: list[str] = []  # what stands unquoted since a brace was opened
 
     def expand(self, text: str, sure: Sure) -> None:
         """Add what the shell will expand; one word with a literal start that is no dash cannot be an option."""
-        first = next((item[0] for item in self.texts if item), "-")
+        first = self.texts[0][0] if self.texts else "-"
         self.sure = max(self.sure, Sure.SAFE if sure is Sure.ONE and first != "-" else sure)
         self.texts.append(text)
 
@@ -52,7 +52,8 @@ def read_word(line: Scanner, *, assigned: bool = False) -> Word:
         _piece(line, pieces, line.at == start, assigned=assigned)
     if line.at == start:
         raise NotUnderstoodError("a word is missing")
-    if "," in pieces.braces or ".." in pieces.braces:
+    braces = "".join(pieces.braces)
+    if "," in braces or ".." in braces:
         pieces.sure = max(pieces.sure, Sure.ANY)
     text = "".join(pieces.texts) if pieces.sure is Sure.LITERAL else source[start : line.at]
     return Word(text, pieces.sure, start, line.at)
@@ -64,7 +65,8 @@ def _piece(line: Scanner, pieces: _Pieces, first: bool, *, assigned: bool) -> No
     if plain := _PLAIN.match(source, at):
         line.at = plain.end()
         pieces.texts.append(plain[0])
-        pieces.braces += plain[0] if pieces.braces else ""
+        if pieces.braces:
+            pieces.braces.append(plain[0])
     elif sign == "'":
         _take(line, _SINGLE.match(source, at), pieces)
     elif sign == '"':
@@ -79,7 +81,7 @@ def _piece(line: Scanner, pieces: _Pieces, first: bool, *, assigned: bool) -> No
     elif sign in "{}":
         line.at += 1
         pieces.texts.append(sign)
-        pieces.braces += sign
+        pieces.braces.append(sign)
     elif sign == "~":
         line.at += 1
         pieces.expand("~", Sure.SAFE) if first or assigned else pieces.texts.append("~")
@@ -93,7 +95,8 @@ def _take(line: Scanner, found: re.Match[str] | None, pieces: _Pieces) -> None:
     if found is None:
         raise NotUnderstoodError("a quote is not closed")
     line.at = found.end()
-    pieces.texts.append(found[1])
+    if found[1]:
+        pieces.texts.append(found[1])
 
 
 def _glob(line: Scanner, pieces: _Pieces, sign: str, first: bool) -> None:
@@ -102,7 +105,7 @@ def _glob(line: Scanner, pieces: _Pieces, sign: str, first: bool) -> None:
         pieces.texts.append(sign)
     else:
         # What a pattern finds starts as the pattern does; one that starts with a sign may find an option.
-        first_sign = next((item[0] for item in pieces.texts if item), "-")
+        first_sign = pieces.texts[0][0] if pieces.texts else "-"
         pieces.expand(sign, Sure.ANY if first_sign == "-" else Sure.SAFE)
 
 
@@ -118,7 +121,6 @@ def _double(line: Scanner, pieces: _Pieces) -> None:
     """A string in double quotes, with its expansions."""
     source = line.source
     line.at += 1
-    pieces.texts.append("")
     while True:
         if found := _QUOTED.match(source, line.at):
             line.at = found.end()

@@ -114,6 +114,7 @@ _RUNS = {  # a first word (or two) after which a command follows
 }
 _SHELLS = frozenset(["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "rbash", "fish", "csh", "tcsh"])
 _INPUT = _SHELLS | {"source", "."}
+_MANY = 4  # texts that stand for what comes in
 
 
 def unwrap(words: Words) -> Inner:
@@ -226,7 +227,7 @@ def _shell(words: Words, name: str) -> Inner:
         if text in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file"):
             doubt = doubt or ("" if words[at + 1 : at + 2] and words[at + 1].text == "pipefail" else f"{name} {text}")
             at += 2
-        elif re.fullmatch(r"-[a-z]*c[a-z]*", text):
+        elif re.fullmatch(r"-[abd-z]*c[a-z]*", text):
             calm_flags = re.fullmatch(r"-[eux]*c[eux]*", text) is not None
             return _with_line(words, at + 1, name, doubt or ("" if calm_flags else f"{name} {text} reads more"))
         else:
@@ -316,8 +317,10 @@ def _xargs(words: Words) -> Inner:
     rest = list(words[at:])
     if not rest:
         return Inner(doubt=doubt)
-    for replaced in _replacements(words[1:at]):
-        rest = [Word(word.text, Sure.ANY if replaced in word.text else word.sure, 0, 0) for word in rest]
+    if replaced := frozenset(_replacements(words[1:at])):
+        every = len(replaced) > _MANY  # only the last counts, and looking for each in each word would take long
+        known = [not every and not any(text in word.text for text in replaced) for word in rest]
+        rest = [Word(item.text, item.sure if kept else Sure.ANY, 0, 0) for item, kept in zip(rest, known, strict=True)]
     # Options may undo one another: what comes in is added in any case.
     return Inner(([*rest, Word("{}", Sure.ANY, 0, 0)],), doubt=doubt)
 
