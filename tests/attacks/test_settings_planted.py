@@ -10,7 +10,7 @@ import pytest
 
 from handrail import Runtime
 from handrail.errors import SettingsFault
-from handrail.settings import load
+from handrail.settings import load, trust_store
 from handrail.settings.files import way_to
 
 DENY = '[[{table}rules]]\neffect = "deny"\ntouch = "fs.read"\ntarget = "priv/**"\n'
@@ -98,10 +98,16 @@ def test_a_file_full_of_faults_is_told_in_few_words(work: Path) -> None:
     assert (len(lines), lines[-1]) == (21, "and 29980 more")
 
 
-def test_patterns_that_are_not_taken_are_not_compiled(work: Path) -> None:
-    """An untrusted file may not set them, so it does not matter whether they are sound either."""
-    (work / "handrail.toml").write_text('[redaction.patterns]\nx = "("\n')
-    assert "`redaction.patterns` is for a trusted file to set" in load(work, environment=os.environ).warnings[0]
+@pytest.mark.parametrize(("sound", "looked_at"), [(19, True), (20, False)])
+def test_few_patterns_that_are_not_taken_are_compiled(work: Path, sound: int, looked_at: bool) -> None:
+    """An untrusted file may not set them: its mistakes are told as far as a person would make them."""
+    lines = [*(f'p{number} = "x"' for number in range(sound)), 'broken = "("']
+    (work / "handrail.toml").write_text("\n".join(["[redaction.patterns]", *lines, ""]))
+    if looked_at:
+        with pytest.raises(SettingsFault, match="is no regular expression"):
+            load(work, environment=os.environ)
+    else:
+        assert "`redaction.patterns` is for a trusted file to set" in load(work, environment=os.environ).warnings[0]
 
 
 TABLE = '[project]\nname = "x"\n\n["tool".\'handrail\'.limits]\nmax_calls = 1\n'
@@ -135,3 +141,22 @@ async def test_no_tool_makes_settings_of_a_file_that_held_none(tmp_path: Path, t
     assert (planted.error.code, held) == ("PATH_PROTECTED", '[project]\nname = "x"\n# end\n'), planted.content
     assert written.ok, written.content
     assert '"handrail"' in project.read_text()
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_file_that_nobody_trusts_takes_the_place_of_no_table(work: Path, trusted: bool) -> None:
+    """A program can make an empty handrail.toml again and again; once a person trusts it, it stands alone."""
+    table, own = work / "pyproject.toml", work / "handrail.toml"
+    table.write_text(DENY.format(table="tool.handrail."))
+    trust_store(os.environ).trust(table)
+    first = load(work, environment=os.environ)
+    own.write_text("limits.max_calls = 7\n")
+    if trusted:
+        trust_store(os.environ).trust(own)
+    for former in (None, first):
+        loaded = load(work, environment=os.environ, former=former)
+        assert [rule.target for rule in loaded.settings.rules] == ([] if trusted else ["priv/**"])
+        assert (loaded.settings.limits.max_calls, loaded.warnings) == (7, ())
+    own.write_text("broken")
+    kept = load(work, environment=os.environ, former=load(work, environment=os.environ, former=first))
+    assert [rule.target for rule in kept.settings.rules] == ["priv/**"]

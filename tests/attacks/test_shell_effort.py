@@ -146,15 +146,15 @@ def plain() -> float:
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_a_line_twice_as_long_costs_twice_as_much(name: str, plain: float) -> None:
-    """Neither its square, nor all the ways in which lines stand within lines: whatever it is made of."""
-    build = LINES[name]
-    assert len(build(MAX_BYTES).encode()) <= MAX_BYTES
-    once, twice = cost(build(MAX_BYTES // 2)), cost(build(MAX_BYTES))
-    assert twice < BOUND * plain
-    if twice > 2.7 * once + plain:  # something else may have held it up
-        once, twice = (min(cost(build(size)) for _ in range(3)) for size in (MAX_BYTES // 2, MAX_BYTES))
-    assert twice <= 2.7 * once + plain
+def test_a_line_four_times_as_long_costs_four_times_as_much(name: str, plain: float, scale: int) -> None:
+    """And not sixteen times, nor all the ways in which lines stand within lines: whatever it is made of."""
+    build, size = LINES[name], MAX_BYTES if scale > 1 else MAX_BYTES // 4
+    assert len(build(size).encode()) <= size
+    part, whole = cost(build(size // 4)), cost(build(size))
+    assert whole < BOUND * plain
+    if whole > 7 * part + plain:  # something else may have held it up
+        part, whole = (min(cost(build(long)) for _ in range(3)) for long in (size // 4, size))
+    assert whole <= 7 * part + plain
 
 
 def test_no_cluster_of_letters_costs_many_times_what_a_plain_line_does(plain: float) -> None:
@@ -224,3 +224,35 @@ def test_a_rule_for_a_goal_does_not_let_the_line_run_it_in_another_folder() -> N
     rule = Rule(Decision.ALLOW, "rules.1", "proc.exec", "make test")
     lines = ["make test", "cd sub && make test", "cd .. && make test", "command cd ..; make test"]
     assert [unasked(line, rule) for line in lines] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bash -c bash <<< ls; bash -c bash <<< 'rm -rf /'",
+        "echo ls | sh -c sh; echo 'rm -rf /' | sh -c sh",
+        "bash -c 'cd a; bash' <<< ls; bash -c 'cd a; bash' <<< 'dd of=/dev/sda if=a'",
+        "bash -c 'bash; ls' <<< 'rm -rf /'",
+        "sh -c 'fi; do nice rm -rf /'",
+        f"{'nice ' * 14}rm -rf /",
+    ],
+)
+def test_what_was_read_before_hides_nothing_that_is_forbidden(line: str) -> None:
+    """A shell reads its own input, however often the line that starts it stands there; pieces are not read."""
+    everything = [Rule(Decision.ALLOW, f"rules.{touch}", f"{touch}.*") for touch in ("proc", "fs", "git")]
+    assert judged(line, *everything).decision is Decision.DENY
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sh -c sh; echo 'git push' | sh -c sh",
+        f"bash -c 'case a in a) true;; esac; : {'x' * 2100}; nice git push'",
+        f"eval 'a=(1 2); : {'x' * 2100}; timeout 5 git push'",
+    ],
+)
+def test_what_was_read_before_hides_nothing_that_a_rule_denies(line: str) -> None:
+    """A piece of a line that is not understood is no command whose own commands were read."""
+    everything = [Rule(Decision.ALLOW, f"rules.{touch}", f"{touch}.*") for touch in ("proc", "fs", "git")]
+    denied = Rule(Decision.DENY, "rules.no", "proc.exec", "git push")
+    assert judged(line, *everything, denied).decision is Decision.DENY

@@ -26,6 +26,7 @@ from pydantic import (
     Field,
     Secret,
     SecretStr,
+    field_serializer,
     model_validator,
 )
 
@@ -108,7 +109,7 @@ CASES: list[Case] = [
     (number, {"to": "bob", "key": "1234567e5"}, {"to": "bob", "key": MARK}),
     (unique, {"to": "bob", "key": "0e8f6d2a11114222833344445555666a"}, {"to": "bob", "key": MARK}),
     (encoded, {"to": "bob", "key": "cGxvdmVyLTQ3MTE="}, {"to": "bob", "key": MARK}),
-    (encoded, {"to": "x cGxvdmVyLTQ3MTE=", "key": "cGxvdmVyLTQ3MTE="}, {"to": MARK, "key": MARK}),
+    (encoded, {"to": "x cGxvdmVyLTQ3MTE=", "key": "cGxvdmVyLTQ3MTE="}, {"to": f"x {MARK}", "key": MARK}),
     (yes, {"to": "true", "key": True}, {"to": "true", "key": MARK}),
     (several, {"to": "a", "key": ["a", "b"]}, {"to": "a", "key": [MARK, MARK]}),
     (
@@ -121,10 +122,7 @@ CASES: list[Case] = [
     (flat, {"login": {"to": "a", "key": " a "}}, {"login": {"to": "a", "key": MARK}}),
     (flat_by_alias, {"to": "abc", "apiKey": "abc"}, {"to": "abc", "apiKey": MARK}),
     (by_alias, {"to": "a", "hidden": {"to": "a", "api_key": "a"}}, {"to": "a", "hidden": {"to": "a", "api_key": MARK}}),
-    (moved, {"to": "a", "moved": {"url": "pw@host"}}, {"to": "a", "moved": MARK}),
-    (moved, {"to": "a", "moved": {"url": "pw@host", "key": "x"}}, {"to": "a", "moved": MARK}),
     (named_otherwise, {"to": "ab", "apiKey": "abc"}, {"to": "ab", "apiKey": MARK}),
-    (unlike, {"to": "bob", "login": {"to": "bob", "key": "x"}}, {"to": "bob", "login": MARK}),
     (by_default, {"to": "bob"}, {"to": "bob"}),
 ]
 
@@ -135,7 +133,7 @@ CASES: list[Case] = [
 async def test_a_secret_is_hidden_where_it_was_written_and_nowhere_else(
     runtime: Runtime, function: Callable[..., Any], args: Any, shown: Any
 ) -> None:
-    """Whatever its type makes of it; its whole argument, where its place there cannot be told."""
+    """Whatever its type makes of it."""
     await asked(governed(runtime, function, calls=[(function.__name__, args)]))
     (record,) = runtime.parts.ledger.list()
     assert record.request.params["arguments"] == shown
@@ -150,12 +148,32 @@ def free_changed_name(to: str, key: Annotated[SecretStr, Field(alias="apiKey"), 
     return changed_name(to, key)
 
 
+class Order(BaseModel):
+    """What a person must see, and what nobody may."""
+
+    to: str
+    amount: int
+    pin: Secret[int]
+
+
 def flat_moved(moved: Moved) -> None: ...
+def order(order: Order, note: str) -> None: ...
+def orders(orders: list[Order]) -> None: ...
+def many(to: str, keys: list[SecretStr]) -> None: ...
 
 
 @pytest.mark.parametrize(
     ("function", "args"),
-    [(changed_name, {"to": "bob", "apiKey": "pass"}), (flat_moved, {"url": "pass@host", "to": "bob"})],
+    [
+        (changed_name, {"to": "bob", "apiKey": "pass"}),
+        (flat_moved, {"url": "pass@host", "to": "bob"}),
+        (moved, {"to": "a", "moved": {"url": "pw@host"}}),
+        (moved, {"to": "a", "moved": {"url": "pw@host", "key": "x"}}),
+        (unlike, {"to": "bob", "login": {"to": "bob", "key": "x"}}),
+        (order, {"order": {"to": "eve", "amount": 99999, "pin": "1_234"}, "note": "x"}),
+        (orders, {"orders": [{"to": "eve", "amount": 9, "pin": 1234}, {"to": "eve", "amount": 9, "pin": "1_2"}]}),
+        (many, {"to": "eve", "keys": [f"key {number}" for number in range(101)]}),
+    ],
 )
 async def test_nobody_is_asked_where_the_secret_ones_among_arguments_cannot_be_told(
     runtime: Runtime, function: Callable[..., Any], args: Any
@@ -196,3 +214,27 @@ async def test_what_can_be_read_only_once_is_left_to_the_tool(runtime: Runtime, 
     runtime.parts.journal.flush()
     files = [path for path in own_user.rglob("*") if path.is_file()]
     assert (ran, [path for path in files if LONG.encode() in path.read_bytes()]) == ([[LONG, "x"]], [])
+
+
+class Telling(BaseModel):
+    """A model that writes its secret down as it is."""
+
+    key: SecretStr
+
+    @field_serializer("key", when_used="json")
+    def _told(self, key: SecretStr) -> str:
+        return key.get_secret_value()
+
+
+def free_telling(login: Telling, names: Iterable[str]) -> str:
+    ran.append(*names)
+    return "done"
+
+
+async def test_a_type_that_tells_its_secrets_tells_none_on_record(runtime: Runtime, own_user: Path) -> None:
+    """Also where the arguments can be written down only roughly."""
+    call: Any = [("free_telling", {"login": {"key": "pass-4711"}, "names": ["bob"]})]
+    await governed(runtime, free_telling, calls=call).run("go")
+    runtime.parts.journal.flush()
+    files = [path for path in own_user.rglob("*") if path.is_file()]
+    assert (ran, [path for path in files if b"pass-4711" in path.read_bytes()]) == (["bob"], [])

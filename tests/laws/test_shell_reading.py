@@ -20,13 +20,13 @@ def words(line: str) -> list[tuple[str, ...]]:
 
 def test_a_plain_line_is_read_whole() -> None:
     """Pipes and lists give one part each, without quotes."""
-    assert read_line("grep -n 'a b' src | head -3 && cd out") == Reading(
-        (
-            Part(("grep", "-n", "a b", "src"), "grep -n 'a b' src"),
-            Part(("head", "-3"), "head -3"),
-            Part(("cd", "out"), "cd out"),
-        )
+    parts = (
+        Part(("grep", "-n", "a b", "src"), "grep -n 'a b' src"),
+        Part(("head", "-3"), "head -3"),
+        Part(("cd", "out"), "cd out"),
     )
+    read = Reading(parts, taken=frozenset(part.words for part in parts))
+    assert read_line("grep -n 'a b' src | head -3 && cd out") == read
 
 
 COMMANDS: dict[str, list[tuple[str, ...]]] = {

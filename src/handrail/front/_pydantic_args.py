@@ -116,9 +116,10 @@ def _roughly(args: Mapping[str, Any]) -> Any:
 
 
 def _told(value: Any) -> Any:
-    """A value, or its type: an iterator that is written down here would give the tool nothing."""
+    """A value, or its type: for secrets, and for an iterator, which would give the tool nothing once it is written."""
     try:
-        if looked_at(value)[0] is not None:
+        found, secrets = looked_at(value)
+        if found is not None and not secrets:  # a type may write its secrets down as they are
             return to_jsonable_python(value, fallback=repr)
     except Exception:  # noqa: BLE001, S110  an object of the program's own that cannot be written down
         pass

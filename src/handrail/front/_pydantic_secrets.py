@@ -6,8 +6,10 @@ secret that resembles it. Only a long one is looked for in all values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -15,6 +17,7 @@ from typing import Any, NamedTuple
 from handrail.output.redact import MARK
 
 MOST_LOOKED_AT = 10_000  # objects in checked arguments
+MOST_SECRETS = 100  # in the arguments of one call
 VALUES = frozenset({str, int, float, bool, type(None), bytes})
 _LONG = 8  # letters of a secret that is looked for in every value
 _WHOLE = (str, bytes, range, memoryview)  # collections of nothing but their own letters and numbers
@@ -115,9 +118,11 @@ def without(args: Mapping[str, Any], written: dict[str, Any], secrets: frozenset
     """
     if not secrets or not written:
         return written, True
+    if len(secrets) > MOST_SECRETS:  # each is looked for in each text
+        return dict.fromkeys(written, MARK), False
     shown, placed = _in_place(args, written)
     long = [secret for secret in secrets.union(_hidden_leaves(written, shown)) if len(secret) >= _LONG]
-    told: dict[str, Any] = _masked(shown, lambda text: any(secret in text for secret in long))
+    told: dict[str, Any] = _masked(shown, lambda text: any(secret in text for secret in long), partial(_blanked, long))
     return told, placed
 
 
@@ -136,7 +141,8 @@ def _in_place(args: Mapping[str, Any], written: dict[str, Any]) -> tuple[dict[st
             elif unnamed:  # else nothing was written for it: a default
                 shown |= dict.fromkeys(_alike(value, unnamed, written), MARK)
         except _Lost:
-            placed = placed and name in written
+            # With a list or an object more would be hidden than the secret, and a model could write it so.
+            placed = placed and name in written and _leaf(written[name])
             shown |= dict.fromkeys([name] if name in written else unnamed, MARK)
     return shown, placed
 
@@ -245,15 +251,26 @@ def _texts(value: Any) -> Iterator[str]:
         yield _text(value)
 
 
-def _masked(value: Any, tells: Callable[[str], bool]) -> Any:
+def _masked(value: Any, tells: Callable[[str], bool], mask: Callable[[Any], str] = lambda _: MARK) -> Any:
     """A JSON value without the texts and numbers, and the names, that tell too much."""
     if isinstance(value, dict):
         shown: dict[str, Any] = {}
         for name, item in value.items():
-            name = MARK if tells(_text(name)) else name
+            name = mask(name) if tells(_text(name)) else name
             name = f"{name} {len(shown)}" if name in shown else name  # two names that are hidden are still two
-            shown[name] = _masked(item, tells)
+            shown[name] = _masked(item, tells, mask)
         return shown
     if isinstance(value, list):
-        return [_masked(item, tells) for item in value]
-    return MARK if _leaf(value) and tells(_text(value)) else value
+        return [_masked(item, tells, mask) for item in value]
+    return mask(value) if _leaf(value) and tells(_text(value)) else value
+
+
+def _blanked(secrets: Sequence[str], value: Any) -> str:
+    """A text without the secrets in it: what stands around them is for the person to see."""
+    folded = _text(value)
+    if not isinstance(value, str) or len(folded) != len(value):
+        return MARK
+    pattern = "|".join(map(re.escape, sorted(secrets, key=len, reverse=True)))
+    spans = [found.span() for found in re.finditer(pattern, folded)]
+    kept = [value[end:start] for (_, end), (start, _) in pairwise([(0, 0), *spans, (len(value), len(value))])]
+    return MARK.join(kept)

@@ -51,8 +51,9 @@ def wrapped(touch: Touch, read: Read) -> Iterator[Touch]:
 
     if not touch.words or not (line := _line(touch, read)):
         return
-    parts, stated = shell.read_line(line).parts, read.stated()
-    read.found.update((part.words, part.doubt != "") for part in parts)
+    reading, stated = shell.read_line(line), read.stated()
+    parts = reading.parts
+    read.found.update((part.words, part.doubt != "") for part in parts if part.words in reading.taken)
     for part in parts:
         doubted = part.words == touch.words and part.doubt and not touch.doubt
         if part.words not in stated or doubted:

@@ -70,9 +70,10 @@ def read_text(path: Path) -> str:
     return _decoded(raw, str(path))
 
 
-def project_document(workspace: Path) -> Document | None:
-    """Read the project's own settings: handrail.toml, or else `[tool.handrail]` of pyproject.toml."""
-    return read_document(workspace / PROJECT_FILE, PROJECT_FILE) or read_document(workspace / PYPROJECT, PYPROJECT)
+def project_documents(workspace: Path) -> list[Document]:
+    """Read the project's own settings: `[tool.handrail]` of pyproject.toml, and handrail.toml, which comes after it."""
+    found = [read_document(workspace / name, name) for name in (PYPROJECT, PROJECT_FILE)]
+    return [document for document in found if document is not None]
 
 
 def way_to(path: Path) -> tuple[str, ...]:

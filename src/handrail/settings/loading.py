@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from handrail.errors import SettingsFault
 from handrail.settings import paths
-from handrail.settings.files import Document, document_of, project_document, read_document, way_to
+from handrail.settings.files import Document, document_of, project_documents, read_document, way_to
 from handrail.settings.layers import Base, Layer, Origin, environment_layer, file_layer, mapping_layer
 from handrail.settings.merge import Merged
 from handrail.settings.model import BY_NAME, RuleEntry, Settings, Written
@@ -139,13 +139,23 @@ def _file_layers(sources: Sources, former: Loaded | None, files: list[ReadFile])
     if user is not None:
         files.append(_read(user, "user"))
         yield file_layer(user, "user", base)
-    project = project_document(Path(base.workspace)) if former is None else _as_it_was(former)
-    if project is not None:
+    projects = project_documents(Path(base.workspace)) if former is None else _as_they_were(former)
+    for project in _that_count(projects, store):
         trusted = store.trusts(project.path, project.pin)
         read = _read(project, "project", trusted=trusted)
-        files.append(read if former is None else replace(read, way=_project_of(former).way))
+        was = next((file for file in _projects_of(former) if file.path == read.path), read)
+        files.append(replace(read, way=was.way))
         changed = not trusted and store.pinned(project.path) is not None
         yield file_layer(project, "project", base, trusted=trusted, changed=changed)
+
+
+def _that_count(projects: Sequence[Document], store: TrustStore) -> Sequence[Document]:
+    """A handrail.toml stands in the place of a table in pyproject.toml once it is trusted; until then it only narrows.
+
+    Else whoever makes an empty one would lift what the table says.
+    """
+    own = projects[-1:]
+    return own if own and store.trusts(own[0].path, own[0].pin) else projects
 
 
 def _links(files: Iterable[ReadFile], base: Base) -> Iterator[str]:
@@ -158,21 +168,21 @@ def _links(files: Iterable[ReadFile], base: Base) -> Iterator[str]:
 
 def _check_way(former: Loaded | None) -> None:
     """Refuse a project's file that was reached by a link, and is not any more: a program could have taken it away."""
-    file = None if former is None else _project_of(former)
-    if file is not None and len(file.way) > 1 and way_to(Path(file.path)) != file.way:
-        name = os.path.basename(file.path)
-        raise SettingsFault(f"{name}: a link on the way to it has changed; start anew to have that count")
+    for file in _projects_of(former):
+        if len(file.way) > 1 and way_to(Path(file.path)) != file.way:
+            name = os.path.basename(file.path)
+            raise SettingsFault(f"{name}: a link on the way to it has changed; start anew to have that count")
 
 
-def _as_it_was(former: Loaded) -> Document | None:
-    """The project's file with the content that was read then."""
-    file = _project_of(former)
-    path = Path(file.path)
-    return document_of(path, path.name, file.text, file.sha256) if file.path else None
+def _as_they_were(former: Loaded) -> list[Document]:
+    """The project's files with the content that was read then."""
+    read = [(Path(file.path), file) for file in _projects_of(former)]
+    found = [document_of(path, path.name, file.text, file.sha256) for path, file in read]
+    return [document for document in found if document is not None]
 
 
-def _project_of(loaded: Loaded) -> ReadFile:
-    return next((file for file in loaded.files if file.layer == "project"), ReadFile("", "project", ""))
+def _projects_of(loaded: Loaded | None) -> list[ReadFile]:
+    return [] if loaded is None else [file for file in loaded.files if file.layer == "project"]
 
 
 def _read(document: Document, layer: str, *, trusted: bool = True) -> ReadFile:

@@ -154,6 +154,7 @@ class Door:
 
     def settings(self) -> Loaded:
         """The settings as they are now; SettingsFault when they cannot be taken, but not for a project's file alone."""
+        self._opening.welcome.let_in()  # what stood in the way of a project's file may be gone
         return self._opening.settings(self.loaded)
 
     def differs(self, settings: Loaded) -> bool:

@@ -27,6 +27,7 @@ class Reading:
     doubt: str = ""  # what concerns the whole line
     bomb: bool = False  # it, or a line within it, starts itself again and again
     unseen: str = ""  # what could not be looked at and may be forbidden: then no rule allows the line unasked
+    taken: frozenset[tuple[str, ...]] = frozenset()  # the words of commands whose own commands and lines were read
 
 
 class Sure(IntEnum):

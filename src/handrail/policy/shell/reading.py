@@ -70,14 +70,15 @@ class _Whole:
         self.doubt = ""
         self.bomb = False
         self.unseen = ""
+        self.taken: set[tuple[str, ...]] = set()
         self.reads_input = False  # the command being read has a shell that takes lines from its input
         # How much is read at most: the line at some depths, but not what stands in it again and again.
         self.room = min(MAX_READ_BYTES, 4096 + 8 * len(line))
-        self.seen: set[tuple[object, ...]] = set()  # lines within the line
+        self.seen: dict[tuple[object, ...], bool] = {}  # lines within the line, and whether a shell in them reads on
 
     def reading(self) -> Reading:
         files_and_git = (tuple(self.writes), tuple(self.reads), tuple(self.git_writes))
-        return Reading(tuple(self.parts), *files_and_git, self.doubt, self.bomb, self.unseen)
+        return Reading(tuple(self.parts), *files_and_git, self.doubt, self.bomb, self.unseen, frozenset(self.taken))
 
     def doubts(self, why: str) -> None:
         self.doubt = self.doubt or why
@@ -118,7 +119,7 @@ class _Whole:
                 self._not_understood(line, source, "two readers see different commands in the line", places, depth)
         if scanner.leaves and (depth or scanner.leaves == "loop"):
             self.doubts("jobs in the background are started in a loop or by a line within the line")
-        before: Simple | None = None
+        before, reads = None, False
         goes_on = scanner.loops and any(in_loop(simple.scope) and moving(simple) for simple in found)
         for index, simple in enumerate(found):
             _decode(simple)
@@ -129,7 +130,8 @@ class _Whole:
             self._simple(simple, source, places, after, depth)
             if self.reads_input:
                 self._input(simple, before if simple.joint in ("|", "|&") else None, places, depth)
-            before = simple
+            reads, before = reads or self.reads_input, simple
+        self.reads_input = reads
 
     def _not_understood(self, line: str, source: bytes, why: str, places: Places, depth: int) -> None:
         """Name every command that may be in the line, so that rules that deny can see it."""
@@ -184,6 +186,8 @@ class _Whole:
         if not doubt and (places.may_be != _HERE or not places.known):
             doubt = _away(words, places)
         self.parts.setdefault(Part(texts, text, doubt))
+        if depth < MAX_DEPTH or inner == wrappers.NOTHING:
+            self.taken.add(texts)
         self.git_writes.update(dict.fromkeys(git.writes(texts)))
         for write in files.written(words):
             self._file(write, places, None)
@@ -199,10 +203,12 @@ class _Whole:
 
     def _inner_line(self, line: str, places: Places, *, sh: bool = False, depth: int) -> None:
         """Take a line within the line, once: what stands in it may stand there in more than one way."""
-        key = (line, places.may_be, places.known, sh, depth)
+        key, before = (line, places.may_be, places.known, sh, depth), self.reads_input
         if key not in self.seen:
-            self.seen.add(key)
+            self.reads_input = False
             self.line(line, places, sh=sh, depth=depth)
+            self.seen[key] = self.reads_input
+        self.reads_input = before or self.seen[key]
 
     def _file(self, found: files.Found | None, places: Places, simple: Simple | None) -> None:
         if found is None:
