@@ -173,7 +173,7 @@ class _Watch:
         moved = op == "move" and source is not None
         spots = [Spot(call, path, op not in ("delete", "rmdir"), holds=holds or (moved and folder))]
         if moved:
-            spots.append(Spot(call, str(source), stood=False))
+            spots.append(Spot(call, str(source), stood=False, holds=True))
         for spot in spots:
             self._add(spot)
         return spots

@@ -173,6 +173,23 @@ async def test_a_folder_that_somebody_moved_away_before_another_took_its_name_is
     assert contents(work) == after
 
 
+async def test_what_later_calls_made_below_the_place_that_a_folder_came_from_is_taken_back_first(
+    opens: Any, work: Path
+) -> None:
+    """The folder they made there would stand in the way of it."""
+    before = prepare(work)
+    async with opened(opens) as runtime:
+        moved, again, below = [
+            (await runtime.call(*call)).call_id
+            for call in (move("d", "other/d"), move("x", "d/f"), ("make_dir", {"path": "d/m"}))
+        ]
+        refused = await runtime.undo(moved)
+        assert (refused.error.code, refused.error.details["later"]) == ("STALE_FILE", [below, again])
+        for call in (below, again, moved):
+            assert (await runtime.undo(call)).ok
+    assert contents(work) == before
+
+
 def _chosen(pick: random.Random, work: Path, number: int) -> Given | None:
     """A call that may well succeed; texts and most names are new ones."""
     there = {str(path.relative_to(work)): path.is_dir() for path in sorted(work.rglob("*"))}

@@ -207,6 +207,15 @@ def test_naming_a_host_is_enough_for_a_tool_that_is_enabled_by_it() -> None:
     }
 
 
+def test_making_a_root_that_is_there_is_suggested_by_its_whole_path() -> None:
+    """Beneath itself it has no name; every other write stays as it was."""
+    root = Root("workspace", "/ws", writable=True)
+    make = Touch(TouchKind.FS_WRITE, ".", how=How.MAKE, place=Place(root, "", PlaceKind.DIRECTORY))
+    found = suggested(make, there=world(HIGH, roots=(root,), skill_folders=("/ws",)))
+    assert found is not None
+    assert (tomllib.loads(found.toml)["rules"][0]["target"], found.flips_to) == ("/ws", ALLOW)
+
+
 def test_what_is_allowed_needs_no_suggestion() -> None:
     """Also where a grant made it so."""
     touch = write("a", kind=FILE)

@@ -158,7 +158,7 @@ def _exact_path(touch: Touch) -> str | None:
         exact = literal(shown).rstrip("/")
     if touch.deep:
         return f"{exact}/**" if exact else "**"
-    return exact or None
+    return exact or literal(machine_path(root, path)) or None
 
 
 def _exact_host(target: str) -> str:

@@ -82,12 +82,16 @@ async def count_done(
 
 def _stale(blamed: Spot, look: Look, steps: Sequence[Restore], first: Sequence[str]) -> Problem:
     step, path = _about(blamed, look.shifts, steps), look.path(blamed) or blamed[1]
+    wanted, actual = look.chains[blamed][0], look.actual.get(path)
+    # An earlier undo leaves a folder that is still used, and says so; empty by now, it may stand in the way of another.
+    folder = wanted is None and actual == PlaceKind.DIRECTORY.value and not step.later
+    mend = " A folder stands there: remove it if it is empty, or move it away, and try again." if folder else ""
     return Problem(
         Code.STALE_FILE,
-        f"{path} has changed since call {step.call}; nothing was taken back.{told_of(step, first)}",
+        f"{path} has changed since call {step.call}; nothing was taken back.{mend}{told_of(step, first)}",
         path=path,
-        expected_sha256=_shown(look.chains[blamed][0], kinds=()),
-        actual_sha256=_shown(look.actual.get(path), kinds=tuple(kind.value for kind in PlaceKind)),
+        expected_sha256=_shown(wanted, kinds=()),
+        actual_sha256=_shown(actual, kinds=tuple(kind.value for kind in PlaceKind)),
         call=step.call,
         later=list(first) if step.later else None,
     )
