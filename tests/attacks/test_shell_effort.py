@@ -148,7 +148,7 @@ def plain() -> float:
 @pytest.mark.parametrize("name", LINES)
 def test_a_line_four_times_as_long_costs_four_times_as_much(name: str, plain: float, scale: int) -> None:
     """And not sixteen times, nor all the ways in which lines stand within lines: whatever it is made of."""
-    build, size = LINES[name], MAX_BYTES if scale > 1 else MAX_BYTES // 4
+    build, size = LINES[name], MAX_BYTES if scale > 1 else MAX_BYTES // 8
     assert len(build(size).encode()) <= size
     part, whole = cost(build(size // 4)), cost(build(size))
     assert whole < BOUND * plain
