@@ -7,9 +7,12 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* \
  && ln -s /usr/bin/fdfind /usr/local/bin/fd
 
-COPY pyproject.toml README.md LICENSE* /opt/handrail/
+COPY pyproject.toml constraints.txt README.md LICENSE* /opt/handrail/
 COPY src /opt/handrail/src
-RUN pip install --no-cache-dir '/opt/handrail[fast,lint,search]'
+# The versions that the tests ran with, also of what builds the package.
+ENV PIP_CONSTRAINT=/opt/handrail/constraints.txt \
+    PIP_BUILD_CONSTRAINT=/opt/handrail/constraints.txt
+RUN pip install --no-cache-dir '/opt/handrail[agent,fast,lint,mcp,search,serve]'
 
 RUN useradd --create-home --uid 10001 agent \
  && mkdir -p /workspace /state \

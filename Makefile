@@ -10,13 +10,30 @@ JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1
 # Many tests start processes: each would compile the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-full check bench docs picture clean
+# Exactly these versions are installed, also where pip builds in an environment of its own. `make lock` writes them.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+# What README's examples use: redaction at full speed, the MCP server, Pydantic AI, the service.
+EXTRAS := fast,mcp,agent,serve
+
+.PHONY: run console test test-fast test-full test-lowest check bench docs picture screenshots lock clean
 
 run: $(SHOWN)
 	@$(BIN)/handrail tour
+	@echo "The web console, with a demo that waits for your answer: make console"
+
+# A demo workspace, a scripted agent that waits for an answer, and the service; prints the link to open.
+console: $(SHOWN)
+	@$(BIN)/python -m handrail.front.web.demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# The quick loop: pure parts, laws, and one scenario for each front end.
+test-fast: $(STAMP)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m fast tests/laws tests/fronts/test_scenarios.py \
+	  tests/fronts/test_function_calls.py
 
 test-full: $(STAMP)
 	HANDRAIL_TEST_SCALE=20 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
@@ -34,21 +51,40 @@ docs: $(STAMP)
 picture: $(STAMP)
 	$(BIN)/python docs/images/make.py
 
+# Screenshots of the console from its real pages; needs chromium.
+screenshots: $(STAMP)
+	$(BIN)/python docs/images/console.py
+
 bench: $(STAMP)
-	$(BIN)/python -m pip install --quiet --group bench
+	$(PIP) --group bench
 	$(BIN)/python bench/run.py
 
-clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+# Write constraints.txt anew: the newest versions that the ranges of pyproject.toml allow.
+COMPILE := $(BIN)/uv pip compile --quiet pyproject.toml --all-extras --universal --python-version 3.11 \
+  --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+lock: $(STAMP)
+	env -u PIP_CONSTRAINT $(PIP) --group lock
+	$(COMPILE) --upgrade --group dev --group bench --group lock --output-file constraints.txt
 
-$(SHOWN): pyproject.toml
+# Run the tests with the lowest versions that the ranges allow, in an environment of its own.
+test-lowest: $(STAMP)
+	$(PIP) --group lock
+	$(COMPILE) --resolution lowest-direct --output-file $(VENV)/lowest.txt
+	$(BIN)/uv venv --quiet --seed --clear --python $(BIN)/python $(VENV)-lowest
+	$(BIN)/uv pip install --quiet --python $(VENV)-lowest/bin/python --constraint $(VENV)/lowest.txt --editable '.[all]' --group dev
+	$(VENV)-lowest/bin/python -m pytest -p no:anyio -W ignore::DeprecationWarning -n $(JOBS) --dist worksteal
+
+clean:
+	rm -rf $(VENV) $(VENV)-lowest .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+
+$(SHOWN): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (once) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast]'
+	@$(PIP) --editable '.[$(EXTRAS)]'
 	@touch $(SHOWN)
 
 $(STAMP): $(SHOWN)
 	@echo "Adding what tests need (once; some 500 MB) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast]' --group dev
+	@$(PIP) 'pip>=25.1'
+	@$(PIP) --editable '.[$(EXTRAS)]' --group dev
 	@touch $(STAMP)

@@ -18,12 +18,16 @@ PARTS = {
     "startup.py": "Start-up of the command line",
     "sandbox.py": "Starting a program in the sandbox",
     "commands.py": "A command through every gate",
+    "review.py": "Commands whose changes are reviewed",
+    "rules.py": "A command in 60,000 files under rules",
     "shell.py": "Judging a shell line",
-    "agent.py": "A step of an agent under Pydantic AI",
+    "pydantic_step.py": "A step of an agent under Pydantic AI",
+    "agent.py": "Turns of the agent, and an approval that wakes a task",
     "index.py": "codebase_search on 20,000 files",
     "mcp_front.py": "MCP against the reference filesystem server and the SDK's own",
     "network.py": "http_fetch against bare clients",
     "journal.py": "A journal of a million events",
+    "hooks.py": "A hook of another agent",
 }
 
 

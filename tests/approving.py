@@ -44,3 +44,15 @@ def granted(ledger: SqliteLedger, request: Request, reply: Reply = YES) -> Grant
     grant = ledger.answer(ledger.request(request, {}).id, reply)
     assert grant is not None
     return grant
+
+
+def shown_digest(request_id: str) -> str:
+    """The digest that `approvals show` prints of a request in the user's ledger."""
+    from handrail.compose import SystemClock
+    from handrail.settings import paths
+
+    ledger = SqliteLedger(paths.state_dir() / "ledger.db", SystemClock())
+    try:
+        return ledger.confirmation(request_id)
+    finally:
+        ledger.close()

@@ -10,6 +10,7 @@ from typing import Any
 from handrail.catalog import Tool
 from handrail.output.redact import Redactor
 from handrail.ports import Limits
+from handrail.store.spill import FileSpill
 from handrail.words import Answer, Exclusion, Root
 from handrail.workspace.beneath import OpenerName
 from handrail.workspace.files import WorkspaceFiles
@@ -53,6 +54,7 @@ class Searching:
             "files": self.files.bind("call", self.excluded),
             "secrets": NOT_SECRET,
             "limits": self.limits,
+            "spill": FileSpill(self.root.parent / f"{self.root.name}-observations"),
         }
         answer: Answer[Any] = await tool.function(**parsed, **{name: ports[name] for name, _ in tool.injected})
         tool.shape.result(answer.data)

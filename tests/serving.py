@@ -90,7 +90,7 @@ class Server:
                 else:
                     await serve(asked, writer)
                 await writer.drain()
-                if writer.is_closing():
+                if writer.is_closing() or asked.headers.get("connection") == "close":
                     return
         except (asyncio.IncompleteReadError, OSError, asyncio.CancelledError):
             pass

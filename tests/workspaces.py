@@ -22,9 +22,22 @@ class KeptImages:
         self.most = most
         self.kept: dict[str, bytes] = {}
 
+    @property
+    def left(self) -> int:
+        """Say how many bytes may still be kept."""
+        return self.most
+
     def room(self, size: int) -> bool:
         """Whether one of this size is kept."""
         return size <= self.most
+
+    def takes(self, folder_fd: int) -> bool:
+        """Whether files are renamed to here: never."""
+        return False
+
+    def take(self, folder_fd: int, name: str, sha256: str, size: int) -> bool:
+        """Take none by renaming."""
+        return False
 
     def keep(self, source_fd: int, sha256: str) -> bool:
         """Keep it, and see that it is what it is said to be."""

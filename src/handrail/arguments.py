@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, NoReturn
 
 import orjson
@@ -50,6 +51,14 @@ class Unreadable(dict[str, Json]):
         self.reason = reason
 
 
+class RefusedMessage(Unreadable):
+    """A message in another system's form that was refused as a whole, kept for the record, with the problem."""
+
+    def __init__(self, text: str, problem: Problem) -> None:
+        super().__init__(text, problem.message)
+        self.problem = problem
+
+
 def read_text(text: str) -> Mapping[str, Json]:
     """Read arguments from the JSON text that a model wrote; what is none is left for the gate to refuse."""
     try:
@@ -64,13 +73,16 @@ class Shape:
 
     __slots__ = (
         "_args",
+        "_args_schema",
         "_args_type",
         "_checked",
         "_checked_any",
         "_names",
         "_result_class",
+        "_result_schema",
         "_result_type",
         "_to_json",
+        "defaults",
         "optional",
     )
 
@@ -80,8 +92,11 @@ class Shape:
         self._args_type = dataclasses.make_dataclass(f"{tool}_args", fields, namespace=namespace, kw_only=True)
         self._result_type = result
         self._names = tuple(p.name for p in parameters)
-        self.optional = frozenset(p.name for p in parameters if p.default is not dataclasses.MISSING)
+        self.defaults = {p.name: p.default for p in parameters if p.default is not dataclasses.MISSING}
+        self.optional = frozenset(self.defaults)
         self._args: SchemaValidator | None = None
+        self._args_schema: dict[str, Json] | None = None  # made when first asked for, as the next
+        self._result_schema: dict[str, Json] | None = None
         self._checked: Callable[..., Any] | None = None
         self._checked_any: Callable[..., Any] = lambda value: value
         self._result_class: type | None = None
@@ -144,15 +159,19 @@ class Shape:
 
     def args_schema(self) -> dict[str, Json]:
         """Describe the arguments as JSON Schema."""
-        schema = TypeAdapter(self._args_type).json_schema()
-        schema.pop("title", None)
-        for field in schema.get("properties", {}).values():
-            field.pop("title", None)
-        return {"type": "object", "properties": {}, **schema, "additionalProperties": False}
+        if self._args_schema is None:
+            schema = TypeAdapter(self._args_type).json_schema()
+            schema.pop("title", None)
+            for field in schema.get("properties", {}).values():
+                field.pop("title", None)
+            self._args_schema = {"type": "object", "properties": {}, **schema, "additionalProperties": False}
+        return deepcopy(self._args_schema)
 
     def result_schema(self) -> dict[str, Json]:
         """Describe the result as JSON Schema."""
-        return TypeAdapter(self._result_type).json_schema(mode="serialization")
+        if self._result_schema is None:
+            self._result_schema = TypeAdapter(self._result_type).json_schema(mode="serialization")
+        return deepcopy(self._result_schema)
 
     def _arguments_validator(self) -> SchemaValidator:
         schema: Any = TypeAdapter(self._args_type).core_schema

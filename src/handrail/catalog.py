@@ -76,6 +76,7 @@ class Tool:
     single_paths: frozenset[str] = frozenset()  # arguments that are one path each, never a list of them
     does: Literal["reads", "destroys"] | None = None  # to what is there, where its touches alone do not say it
     preview: Function | None = None  # reads only; gives the diff that a person is shown before approving
+    previewed: tuple[str, ...] = ()  # arguments whose whole effect that diff shows
     adapters: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict)
 
     def parse(self, args: Mapping[str, Json], *, repair: bool = True) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -157,7 +158,7 @@ def tool(  # type: ignore[misc]  # the second overload stands for all options be
     function: Function | None = None,
     /,
     *,
-    risk: str | Risk | None = None,  # none: low for what only reads or is pure, else high
+    risk: str | Risk | None = None,  # none: low for what only reads files or is pure, else high
     name: str | None = None,  # none: the function's
     toolset: str | None = None,  # none: "user"
     version: str = "1.0.0",  # of its arguments; calls may name it
@@ -171,27 +172,27 @@ def tool(  # type: ignore[misc]  # the second overload stands for all options be
     ask_first: bool = False,  # enabled only by its own name, never by its toolset
     does: Literal["reads", "destroys"] | None = None,  # told to clients, decides nothing
     preview: Function | None = None,  # gives the diff that a person is shown before approving
+    previewed: Sequence[str] = (),  # arguments whose whole effect that diff shows
     adapters: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] | None = None,  # by older major version
 ) -> Tool | Callable[[Function], Tool]:
     """Turn a typed async function into a tool.
 
     Arguments of type `Reads`, `Writes`, … say what a call touches; a tool whose touches depend on more gives
     `touches`, a pure function of the parsed arguments, and `permissions`, the kinds it may state. A tool that
-    declares neither is taken for high-risk and changing unless it is marked `pure`. `str` metadata of an annotated
-    argument is its description. `preview` takes the tool's own parameters and gives the diff that a person is shown
-    before approving; it only reads. `changing` is for a tool that changes what may be called and nothing in the
-    world. `does` is told to clients and decides nothing: a request that only reads, a change that takes away.
-    `adapters` translate the arguments of an older major version.
+    declares neither is taken for high-risk and changing unless it is marked `pure`; so is one that declares `tool.use`,
+    which says nothing of what it does, unless `risk` says otherwise. `str` metadata of an annotated argument is its
+    description. `preview` takes the tool's own parameters and gives the diff that a person is shown before approving;
+    it only reads. `changing` is for a tool that changes what may be called and nothing in the world.
     """
 
     def make(function: Function) -> Tool:
         declared = _declared(function, name, touches, permissions, pure=pure)
-        declared |= {"changing": declared["changing"] or changing, "does": does}
+        declared |= _weigh(declared, risk, pure=pure, changing=changing)
+        declared |= {"does": does, "previewed": tuple(previewed)}
         return Tool(
             **declared,
             toolset=toolset or _toolset_of(function),
             version=version,
-            risk=_risk_of(declared["permissions"], pure=pure) if risk is None else _known(Risk, risk),
             touches_of=touches,
             pure=pure,
             timeout_seconds=timeout_seconds,
@@ -315,9 +316,17 @@ def _known(words: type[E], word: str) -> E:
 
 
 def _risk_of(kinds: Iterable[TouchKind], *, pure: bool) -> Risk:
-    known = set(kinds)
-    harmless = pure or (known and known <= {TouchKind.FS_READ, TouchKind.TOOL_USE})
-    return Risk.LOW if harmless else Risk.HIGH
+    """Give a tool the risk that its declarations prove: `tool.use` says nothing of what a tool does."""
+    reads = set(kinds) == {TouchKind.FS_READ}
+    return Risk.LOW if pure or reads else Risk.HIGH
+
+
+def _weigh(declared: dict[str, Any], risk: str | Risk | None, *, pure: bool, changing: bool) -> dict[str, Any]:
+    """Weigh what a tool declares: its risk, and whether its calls may change anything."""
+    kinds = declared["permissions"]
+    found = _risk_of(kinds, pure=pure) if risk is None else _known(Risk, risk)
+    unproven = TouchKind.TOOL_USE in kinds and found is Risk.HIGH
+    return {"risk": found, "changing": declared["changing"] or changing or unproven}
 
 
 def _strongest(kinds: Iterable[TouchKind]) -> str:
@@ -355,7 +364,10 @@ class Catalog:
         if not isinstance(item, Tool):
             raise Misuse(f"{getattr(item, '__name__', item)!r} is no tool: put @tool() above it")
         if item.name in self._tools or item.name in self._lazy:
-            raise Misuse(f"a tool named {item.name!r} is registered already; names are unique")
+            raise Misuse(
+                f"a tool named {item.name!r} is registered already; names are unique. Rename yours; a built-in tool "
+                f'gives its name up where settings disable it: tools.disable = ["{item.name}"]'
+            )
         self._tools[item.name] = item
 
     def get(self, name: str) -> Tool:

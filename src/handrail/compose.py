@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, closing
@@ -18,8 +17,10 @@ import orjson
 from uuid_utils import uuid7
 
 from handrail import ports
+from handrail.approvals.account import account
+from handrail.asking import build_parking, choose_approver, find_expiry_seconds, find_notifier, open_ledger
 from handrail.catalog import Catalog, Tool
-from handrail.errors import Misuse
+from handrail.errors import Misuse, Problem
 from handrail.faculties import Faculties
 from handrail.gates.asking import canonical
 from handrail.gates.finish import Finisher
@@ -29,12 +30,15 @@ from handrail.limits import Limits
 from handrail.output.bound import Bounds
 from handrail.output.redact import KINDS, Redactor, SecretKind, known_values
 from handrail.outside import Outside, secrets_of
+from handrail.own_code import guard_imports
+from handrail.own_imports import OWN_IMPORTS
 from handrail.packages import entry_point_tools
 from handrail.policy import World
 from handrail.programs import Programs
-from handrail.settings import Loaded, Settings, load, paths
+from handrail.settings import Loaded, Settings, fix, load, paths
+from handrail.settings.programs import check_named
 from handrail.settings.starting import at_start
-from handrail.skills.run import RunSkills
+from handrail.skills.run import RunSkills, Terms
 from handrail.skills.sources import Source, project_sources, user_sources
 from handrail.store import databases, elsewhere
 from handrail.store.archive import RunArchive
@@ -43,16 +47,20 @@ from handrail.store.images import Images
 from handrail.store.journal import FileJournal
 from handrail.store.keys import RunKeys
 from handrail.store.ledger import SqliteLedger
+from handrail.store.order import RunOrder
 from handrail.store.outcomes import Outcomes
 from handrail.store.screen import JournaledScreen
+from handrail.store.serving import is_serving
 from handrail.store.spill import FileSpill
 from handrail.strict_json import is_text
 from handrail.tools import builtin
-from handrail.words import Mode, Root
+from handrail.words import Root
+from handrail.workspace.births import folder_mark
 from handrail.workspace.files import WorkspaceFiles
-from handrail.worlds import Ground, Options, Worlds
+from handrail.worlds import Ground, Options, Worlds, disabled
 
 log = logging.getLogger("handrail")
+AGENT = "agent"  # the caller of an agent's tasks, which wait as long as people take
 RUN_ID = "{run_id}"  # in workspace.root: a folder of its own for each run
 
 if TYPE_CHECKING:
@@ -90,6 +98,11 @@ class Composed:
     faculties: Faculties
     programs: Programs
 
+    @property
+    def by_request(self) -> bool:
+        """Tell whether settings give each run a folder of its own."""
+        return RUN_ID in self.loaded.settings.workspace.root
+
     def checkpoint(self) -> None:
         """Keep what opening needs, so that it never reads the whole journal."""
         self.journal.checkpoint()
@@ -108,6 +121,7 @@ class Composed:
 
         async with AsyncExitStack() as last_first:  # what fails keeps nothing else from being let go
             last_first.callback(self.ledger.close)
+            last_first.callback(self._end_requests)
             last_first.push_async_callback(self.files.close)
             last_first.push_async_callback(self.faculties.close)
             last_first.push_async_callback(self.outside.close)
@@ -116,10 +130,25 @@ class Composed:
             last_first.push_async_callback(self.programs.close)
         project(self.folder.path)
 
+    def _end_requests(self) -> None:
+        """Close the requests that nobody answered, unless they were asked to stay; see decision 57."""
+        # The command line prints how to grant and replay a call, and ends: its requests stay. A task waits for them.
+        approvals = self.loaded.settings.approvals
+        if self.caller in ("cli", AGENT) or approvals.keep_after_run:
+            return
+        said = bool(self.loaded.where("approvals.park"))
+        keep_parked = approvals.park and (said or is_serving(paths.state_dir()))
+        try:
+            self.ledger.end_run(self.journal.run_id, keep_parked=keep_parked)
+        except Problem as problem:
+            log.warning("requests of run %s wait until they expire: %s", self.journal.run_id, problem.message)
+
     def _record_end(self) -> None:
         if not self.journal.read_only:
             usage = self.limits.used(self.clock.monotonic())
-            self.journal.append("run.finished", None, {"trace_id": self.journal.run_id, "usage": usage})
+            order = RunOrder(self.folder.path.parent).take()
+            about = {"trace_id": self.journal.run_id, "usage": usage, "order": order}
+            self.journal.append("run.finished", None, about)
 
 
 def compose(options: Options) -> Composed:
@@ -135,6 +164,7 @@ def compose(options: Options) -> Composed:
 
 def _ground(options: Options) -> Ground:
     clock = options.clock or SystemClock()
+    OWN_IMPORTS.doubt_path()
     loaded = _settings(options)
     run_id = options.run_id or str(uuid7())
     runs = options.aside or Path(loaded.settings.runs_dir or paths.runs_dir())
@@ -143,58 +173,52 @@ def _ground(options: Options) -> Ground:
         elsewhere.note(paths.state_dir(), runs)
     journal = FileJournal.open(folder.path, run_id, clock, progress=options.progress)
     try:
-        redactor = _redactor(loaded.settings)
+        redactor = redactor_of(loaded.settings)
         roots = _roots(loaded, folder)
+        check_named(loaded, (root.path for root in roots if root.writable))
     except BaseException:
         journal.abandon()
         raise
-    return Ground(options, clock, loaded, folder, journal, redactor, roots)
+    return Ground(options, clock, loaded, folder, journal, redactor, roots, guard_imports(roots))
 
 
 def _composed(ground: Ground, undo: ExitStack) -> Composed:
     options, settings, journal, clock = ground.options, ground.settings, ground.journal, ground.clock
     images, spill = Images(ground.folder.archive, settings.undo.max_bytes), FileSpill(ground.folder.observations)
-    files = WorkspaceFiles(
-        ground.roots,
-        allow_absolute=settings.workspace.allow_absolute,
-        images=images,
-        locks_dir=paths.state_dir() / "locks",
-        seen=journal.state.seen,
-    )
+    files = _workspace_files(ground, images)
     undo.callback(files.let_go)
-    ledger = undo.enter_context(closing(SqliteLedger((options.aside or paths.state_dir()) / "ledger.db", clock)))
+    ledger = undo.enter_context(closing(open_ledger(ground)))
     catalog, ground = _catalog(ground)
     limits = Limits(_limit_bounds(settings), journal.state.usage, clock.monotonic() - ground.folder.age(clock.now()))
     screen = JournaledScreen(journal, ground.redactor, options.screen)
-    world = Worlds(ground, lambda: images.left)
-    skills = _skills(ground, catalog)
-    outside = Outside(ground)
+    skills, outside = _skills(ground, catalog), Outside(ground)
     programs = Programs(ground, files, spill, limits, outside)
-    lent = {**_ports(files, screen, skills), "Net": outside.bind, "Processes": programs.bind}
+    world = Worlds(ground, lambda: images.left, programs.repositories.found, programs.shadowed, programs.why_no_border)
+    lent = {**_ports(ground, files, screen, skills), "Net": outside.bind, "Processes": programs.bind}
     faculties = Faculties(ground, files, spill, limits, lent)
     parts = Parts(
         catalog=catalog,
         files=files,
         journal=journal,
         ledger=ledger,
-        approver=_approver(ground, ledger),
+        approver=choose_approver(ground, ledger),
         finisher=Finisher(ground.redactor, _bounds(settings), spill),
         limits=limits,
         keys=RunKeys(journal.state, Outcomes(ground.folder.outcomes)),
         clock=clock,
-        world=world.of,
+        world=world.now,
         shared=_shared(ground, spill),
         ports={**lent, **faculties.lend()},
         confinement=programs.told,
         skills=skills,
         policy_digest=world.digest,
         workspace=ground.roots[0].path,
-        trace_id=journal.run_id,
-        caller=options.caller,
-        timeout_seconds=settings.limits.timeout_seconds,
-        repair=settings.tools.repair,
-        expiry_seconds=settings.approvals.expiry_seconds,
-        concurrency=settings.limits.concurrency,
+        folder=folder_mark(ground.roots[0].path),
+        **_from_settings(ground),
+        ready=programs.repositories.first_look,
+        order=RunOrder(ground.folder.path.parent).take,
+        notify=find_notifier(ground),
+        parking=build_parking(ground, ledger),
     )
     _record_start(ground, world)
     return Composed(
@@ -203,10 +227,40 @@ def _composed(ground: Ground, undo: ExitStack) -> Composed:
     )  # fmt: skip
 
 
+def _from_settings(ground: Ground) -> dict[str, Any]:
+    """Give the parts of the kernel that settings and the caller decide alone."""
+    settings, options = ground.settings, ground.options
+    return {
+        "trace_id": ground.journal.run_id,
+        "caller": options.caller,
+        "asked_by": options.asked_by,
+        "timeout_seconds": settings.limits.timeout_seconds,
+        "repair": settings.tools.repair,
+        "expiry_seconds": find_expiry_seconds(ground),
+        "asks_hosts": settings.exec.hosts == "ask",
+        "hold_seconds": settings.approvals.wait_seconds,
+        "concurrency": settings.limits.concurrency,
+    }
+
+
+def _workspace_files(ground: Ground, images: Images) -> WorkspaceFiles:
+    return WorkspaceFiles(
+        ground.roots,
+        allow_absolute=ground.settings.workspace.allow_absolute,
+        images=images,
+        locks_dir=paths.state_dir() / "locks",
+        seen=ground.journal.state.seen,
+    )
+
+
 def _catalog(ground: Ground) -> tuple[Catalog, Ground]:
     """All tools, and the ground with a warning of each thing that its settings say and hardly mean."""
-    catalog = Catalog(ground.options.tools, lazy=builtin(), more=entry_point_tools)
+    given = {item.name for item in ground.options.tools if isinstance(item, Tool)}
+    own = builtin(without=given, where=disabled(ground.settings))
+    catalog = Catalog(ground.options.tools, lazy=own, more=entry_point_tools)
     found = at_start(ground.loaded, catalog)
+    if ground.own.warning:
+        found = (*found, ground.own.warning)
     for warning in (*ground.loaded.warnings, *found):
         if warning != ground.loaded.fault:  # which whoever opened the run anew tells
             log.warning("%s", warning)
@@ -222,13 +276,15 @@ def _settings(options: Options) -> Loaded:
     flags = {name: value for name, value in {"mode": options.mode, **options.flags}.items() if value is not None}
     if not is_text(os.path.realpath(options.workspace)):
         raise Misuse(paths.unreadable(os.path.realpath(options.workspace)))
-    return load(
+    loaded = load(
         options.workspace, config=options.config, flags=flags, environment=os.environ, former=options.former,
         trust=options.trust,
     )  # fmt: skip
+    return fix(loaded, options.fixed) if options.fixed else loaded
 
 
-def _redactor(settings: Settings) -> Redactor:
+def redactor_of(settings: Settings) -> Redactor:
+    """Make what hides secrets: known values of the environment and settings, and what looks like one."""
     extra = [os.environ[name] for name in settings.redaction.known if os.environ.get(name)]
     extra += secrets_of(settings, os.environ)
     kinds = (*KINDS, *(SecretKind(name, text, (), "") for name, text in settings.redaction.patterns.items()))
@@ -287,7 +343,8 @@ def _skills(ground: Ground, catalog: Catalog) -> RunSkills:
 
         return Library(lambda: [*project_sources(home, settings.folders), *known], catalog.names)
 
-    return RunSkills(library, ground.journal.state, ground.journal, ground.redactor)
+    terms = Terms(settings.narrow, settings.script_folders)
+    return RunSkills(library, ground.journal.state, ground.journal, ground.redactor, terms)
 
 
 def _limit_bounds(settings: Settings) -> LimitBounds:
@@ -309,29 +366,6 @@ def _limit_bounds(settings: Settings) -> LimitBounds:
     )
 
 
-def _approver(ground: Ground, ledger: SqliteLedger) -> ports.Approver:
-    """The way to ask: the one given; nobody when headless; the terminal where there is one; else another process."""
-    given, clock = ground.options.approver, ground.clock
-    if given is not None:
-        if getattr(given, "ledger", ledger) is None:
-            given.ledger = ledger  # type: ignore[attr-defined]  # shipped fakes answer on record, as people do
-        return given
-    terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-    # A command in a script is waited for itself: it waits for a person elsewhere only where that was asked for.
-    hurried = ground.options.caller == "cli" and not ground.loaded.where("approvals.wait_seconds")
-    if ground.settings.mode is Mode.HEADLESS or (hurried and not terminal):
-        from handrail.approvals.none import NoApprover
-
-        return NoApprover()
-    if terminal:
-        from handrail.approvals.terminal import TerminalApprover
-
-        return TerminalApprover(ledger, clock)
-    from handrail.approvals.elsewhere import LedgerApprover
-
-    return LedgerApprover(ledger, clock, ground.settings.approvals.wait_seconds)
-
-
 def _shared(ground: Ground, spill: FileSpill) -> Mapping[str, Any]:
     """What a tool's parameters are given, by their type, where it is the same for every call."""
     settings = ground.settings.limits
@@ -348,14 +382,14 @@ def _shared(ground: Ground, spill: FileSpill) -> Mapping[str, Any]:
 
 
 def _ports(
-    files: WorkspaceFiles, screen: JournaledScreen, skills: RunSkills
+    ground: Ground, files: WorkspaceFiles, screen: JournaledScreen, skills: RunSkills
 ) -> Mapping[str, Callable[[ports.Work], Any]]:
     """What a tool's parameters are given, by their type, where it belongs to one call."""
 
     def searcher(work: ports.Work) -> ports.Searcher:
         from handrail.workspace.ripgrep import Ripgrep
 
-        return Ripgrep(files).bind(work.excluded)
+        return Ripgrep(files, program=ground.settings.programs.rg).bind(work.excluded)
 
     return {
         "Workspace": attrgetter("files"),
@@ -371,7 +405,7 @@ def _record_start(ground: Ground, world: Worlds) -> None:
     about = {
         "workspace": ground.roots[0].path,
         "caller": ground.options.caller,
-        "user": _user(),
+        "user": account(),
         "pid": os.getpid(),
         "settings_digest": ground.loaded.digest,
         "policy_digest": world.digest,
@@ -379,10 +413,14 @@ def _record_start(ground: Ground, world: Worlds) -> None:
         "warnings": list(ground.loaded.warnings),
         "parent_run": ground.options.parent_run,
     }
+    if ground.options.asked_by:
+        about["identity"] = ground.options.asked_by
     if ground.journal.read_only:
         return
     fresh = ground.journal.seq == 0
-    ground.journal.append("run.started", None, {"trace_id": ground.journal.run_id, **about, "reopened": not fresh})
+    order = RunOrder(ground.folder.path.parent).take()
+    opened = {"trace_id": ground.journal.run_id, **about, "reopened": not fresh, "order": order}
+    ground.journal.append("run.started", None, opened)
     ground.journal.flush()
     if fresh:
         ground.folder.describe(
@@ -390,7 +428,3 @@ def _record_start(ground: Ground, world: Worlds) -> None:
             | {"project": ground.loaded.workspace}
             | {"policy": orjson.loads(canonical(world.base))}
         )
-
-
-def _user() -> str:
-    return os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())

@@ -99,7 +99,7 @@ class Faculties:
         if self._bench is None:
             ground = self._ground
             home = Place(ground.roots[0], "", PlaceKind.DIRECTORY)
-            self._bench = Bench(ground.settings.lints, home, ground.folder.path)
+            self._bench = Bench(ground.settings.lints, home, ground.folder.path, ground.settings.programs.ruff)
         return LintDesk(self._bench, lambda: self._lint_programs().bind(work))
 
     def _lint_programs(self) -> RunPrograms:

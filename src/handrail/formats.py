@@ -48,6 +48,13 @@ def described(specs: Iterable[Mapping[str, Json]], form: str) -> list[dict[str, 
     return [FORMATS[form](spec) for spec in specs]
 
 
+def is_tool_call(message: Any) -> bool:
+    """Tell whether a message is a tool call of OpenAI or Anthropic."""
+    if not isinstance(message, Mapping):
+        return True
+    return message.get("type") in ("tool_use", "function_call") or isinstance(message.get("function"), Mapping)
+
+
 def read(message: Any) -> Asked:
     """Understand one tool call of a model's message, given as a mapping or as the API's own object."""
     call = _plain(message)

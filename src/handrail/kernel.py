@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from traceback import format_exc
 from typing import Any
 
 import orjson
 from uuid_utils import uuid7
 
+from handrail.arguments import short
 from handrail.catalog import Catalog, Tool
 from handrail.errors import Code, Misuse, Problem
 from handrail.gates import asking, scripts
 from handrail.gates.approving import Approving
 from handrail.gates.desks import Desks
 from handrail.gates.finish import Finisher
+from handrail.gates.hosts import HostQuestions
 from handrail.gates.reading import Reader
 from handrail.gates.step import (
     FILES,
-    Judged,
     Rest,
+    Settled,
     Step,
     above,
     arm,
@@ -42,14 +45,29 @@ from handrail.gates.step import (
 from handrail.gates.writing import Writer
 from handrail.limits import Limits
 from handrail.policy import World, decide
-from handrail.ports import ActiveSkill, Approver, Clock, Files, Journal, Keys, Ledger, NoSkills, SkillsInForce, Work
+from handrail.policy.rules import names_script
+from handrail.ports import (
+    ActiveSkill,
+    Approver,
+    Clock,
+    Files,
+    Journal,
+    Keys,
+    Ledger,
+    NoSkills,
+    Parking,
+    Request,
+    SkillsInForce,
+    Work,
+)
 from handrail.words import (
     Call,
     Decision,
+    Finding,
     Grant,
+    How,
     Json,
     Outcome,
-    Place,
     PlaceKind,
     Touch,
     TouchKind,
@@ -79,14 +97,22 @@ class Parts:
     ports: Mapping[str, Callable[[Work], Any]]  # and what is made for each call
     policy_digest: str
     workspace: str
+    folder: str  # which folder that is, whatever its path
     trace_id: str
     caller: str
     timeout_seconds: float = 30.0
     repair: bool = True
-    expiry_seconds: float = 900.0
+    expiry_seconds: float = 86400.0  # 0: never
+    asks_hosts: bool = False  # of programs, as in the world of their tools
+    hold_seconds: float = 300.0  # that a program's connection waits for a person
     concurrency: Mapping[str, int] | None = None
     skills: SkillsInForce = NoSkills()
     confinement: Callable[[Verdict], Mapping[str, Json]] | None = None  # how programs of a call would be confined
+    ready: Callable[[], Awaitable[None] | None] | None = None  # what to wait for before a changing call is judged
+    order: Callable[[], int] | None = None  # takes the next number of the order of changes, in all runs
+    notify: Callable[[Request], None] | None = None  # tells a person that a new request waits
+    parking: Parking | None = None  # None: a call that nobody waits for is made by nobody else
+    asked_by: str = ""  # the identity that makes the calls, where the front end knows one
 
 
 class Kernel:
@@ -99,7 +125,7 @@ class Kernel:
         self._skills, self._caller, self._monotonic = parts.skills, parts.caller, parts.clock.monotonic
         self._active: dict[str, Step] = {}
         self._reader = Reader(parts.catalog, repair=parts.repair)
-        self._desks = Desks(parts, self.judge, self.review)
+        self._desks = Desks(parts, self.judge, self.review, self.reach, self.sort)
         self._writer = Writer(parts, self.confinement)
         self._slots = {name: asyncio.Semaphore(bound) for name, bound in (parts.concurrency or {}).items() if bound > 0}
         self._approving = Approving(parts, self.digest, self._desks.inputs, self.world, self._active)
@@ -107,20 +133,28 @@ class Kernel:
     async def call(self, call: Call) -> Outcome:
         """Carry one call through every gate; raises only Misuse and CancelledError."""
         step = Step(call, call.id or str(uuid7()), self._monotonic())
-        if call.id:
-            self._claim(step)
+        if call.id and (problem := self._claim(step)) is not None:
+            return self._refuse_id(call, problem)
         self._active[step.id] = step
         try:
             tool = self.prepare(step)
+            if tool.changing and self.parts.ready is not None and (waiting := self.parts.ready()) is not None:
+                await waiting
+                step.waited = True
             if call.idempotency_key is not None and (stored := await self._stored(step)) is not None:
                 return stored
             self._limits.admit(tool.name, step.key, step.began)
             step.admitted = True
             if self._judge(step) is not Decision.ALLOW:
                 await self._approving.ask(step)
+            elif step.changing and any(names_script(touch) for touch in step.touches):
+                step.waited = True
+                step.scripts = await self._run_files(step)
             if step.changing or self._slots:
                 return await self._queue(step, tool)
             return await self._act(step, tool)
+        except Settled as settled:
+            return self._writer.settle(step, settled)
         except Problem as problem:
             return self._fail(step, problem)
         except asyncio.CancelledError:
@@ -155,6 +189,8 @@ class Kernel:
         assert step.tool is not None
         call, world = step.call, self.parts.world(step.tool)
         active = self._skill(call)
+        if step.changes:
+            world = replace(world, changes=True)
         if active is None and call.permissions is None and not grants and call.caller == world.caller:
             return world
         return replace(
@@ -165,6 +201,9 @@ class Kernel:
             caller=call.caller,
             grants=grants,
             digest=step.digest,
+            exact=step.exact,
+            commands=step.commands,
+            ordinary=step.ordinary,
             now=self._clock.now(),
             run_id=self._journal.run_id,
         )
@@ -191,6 +230,25 @@ class Kernel:
         """Judge what a call's programs changed, once that is known; a person is shown the diff and how they ended."""
         return await self._approving.review(step, touches, diff, bound_to, ending)
 
+    def sort(self, step: Step, touches: Sequence[Touch]) -> tuple[Sequence[Touch], Sequence[Finding]]:
+        """Judge each change that a call's programs made by itself."""
+        return self._approving.sort(step, touches)
+
+    async def reach(self, step: Step, touch: Touch) -> bool:
+        """Judge a host that a program of a call reaches for; ask a person where policy asks, and tell whether."""
+        verdict = decide((touch,), self.world(step))
+        if verdict.decision is Decision.ALLOW:
+            return False
+        if verdict.decision is Decision.DENY or not self.world(step).asks_hosts:
+            raise refusal(verdict, touch)
+        step.hosts = step.hosts or HostQuestions(partial(self._ask_host, step), self.parts.hold_seconds)
+        await step.hosts.settle(touch)
+        return True
+
+    async def _ask_host(self, step: Step, touch: Touch, seconds: float) -> None:
+        bound_to = [touch.target, touch.unsafe, step.run_files, self.confinement(step)]
+        await self._approving.reach(step, touch, bound_to, seconds)
+
     async def preview(self, step: Step) -> str:
         """What a person would be shown of the changes; raises what would fail the call before anyone is asked."""
         return await self._approving.preview(step)
@@ -198,13 +256,18 @@ class Kernel:
     async def digest(self, step: Step) -> str:
         """Bind an approval to exactly this call and to the files it would replace or run."""
         assert step.tool is not None
+        run_files = await self._run_files(step)
         prints = {
             touch.place.absolute: await self._files.fingerprint(touch.place)
             for touch in step.touches
             if touch.kind in FILES and touch.kind is not TouchKind.FS_READ and touch.place is not None
-        } | await self._run_files(step)
+        } | run_files
         args = orjson.loads(step.args_json)
         tool, parts = step.tool, self.parts
+        if any(touch.kind is TouchKind.PROC_EXEC for touch in step.touches):
+            call = (tool.name, tool.version, args)
+            step.exact = asking.exact_digest(call, step.touches, run_files, parts.workspace)
+            step.ordinary = asking.is_ordinary(args, tool.shape.defaults)
         return asking.call_digest(
             (tool.name, tool.version, args), step.touches, prints, parts.policy_digest, parts.workspace,
             self.confinement(step),
@@ -226,13 +289,28 @@ class Kernel:
     def confinement(self, step: Step) -> Mapping[str, Json] | None:
         """How the programs of a call would be confined; None when it starts none. SANDBOX_UNAVAILABLE raises."""
         tell, verdict = self.parts.confinement, step.verdict
-        if tell is None or verdict is None or not any(touch.kind is TouchKind.PROC_EXEC for touch in step.touches):
+        if (
+            tell is None
+            or verdict is None
+            or step.agent
+            or not any(touch.kind is TouchKind.PROC_EXEC for touch in step.touches)
+        ):
             return None
         return tell(verdict)
 
-    def _claim(self, step: Step) -> None:
+    def _claim(self, step: Step) -> str | None:
+        """Take the id that a call brings; say what is wrong with one that cannot be taken."""
         if step.id in self._active or not self.parts.keys.claim_id(step.id):
-            raise Misuse(f"call id {step.id!r} was used already or is not safe as a name; ids are unique within a run")
+            return f"call id {short(step.id)} was used already or is not safe as a name; ids are unique within a run"
+        return None
+
+    def _refuse_id(self, call: Call, text: str) -> Outcome:
+        """Refuse a call by its id: a program's mistake, or, in another system's words, a result like any other."""
+        if call.dialect == "native":
+            raise Misuse(text)
+        step = Step(replace(call, id=""), str(uuid7()), self._monotonic())
+        problem = Problem(Code.INVALID_ARGS, f"The {text}.", field="call_id", recorded_as=step.id)
+        return replace(self._fail(step, problem), call_id=call.id)
 
     def _resolved(self, step: Step, touches: Sequence[Touch]) -> tuple[Touch, ...]:
         """The touches with their canonical places."""
@@ -253,31 +331,19 @@ class Kernel:
                 raise
             step.outside = problem
             return touch
-        judged = step.question.judged if step.question is not None else None
-        if judged is not None and len(judged.touches) == 1 and judged.touches[0].place is place:
-            return judged.touches[0]
         deep, below = touch.deep and place.kind is PlaceKind.DIRECTORY, None
         if deep and touch.kind is not TouchKind.FS_READ:
             below = self._files.below(place)
-        return Touch(touch.kind, touch.target, deep, touch.how, touch.follow, touch.confirmed, place, below)
+        how = (touch.how, touch.follow, touch.confirmed)
+        known = touch.how is How.REPLACE and place.kind is PlaceKind.FILE and self._files.is_known(place)
+        return Touch(touch.kind, touch.target, deep, *how, place, below, unsafe=touch.unsafe, known=known)
 
     def _judge(self, step: Step) -> Decision:
-        """Decide; an equal read-only call on the same places is decided as the last time."""
-        question, touches, call = step.question, step.touches, step.call
-        assert question is not None
-        tool, judged, active = question.tool, question.judged, self._skills.active
-        step.changing = changing = tool.changing and _changes(tool, touches)
-        plain = not changing and call.skill is None and call.permissions is None and call.caller == self._caller
-        if plain and judged is not None and judged.skill is active and _same_places(judged.touches, touches):
-            judged.touches = touches
-        else:
-            verdict = decide(touches, self.world(step))
-            rules = tuple(dict.fromkeys([finding.rule for finding in verdict.findings]))
-            judged = Judged(touches, verdict, verdict.decision.word, rules, skill=active)
-            if plain:
-                question.judged = judged
-        step.verdict, step.judged = judged.verdict, judged
-        return judged.verdict.decision
+        """Decide on the call as its touches are now."""
+        assert step.tool is not None
+        step.changing = step.tool.changing and _changes(step.tool, step.touches)
+        step.verdict = decide(step.touches, self.world(step))
+        return step.verdict.decision
 
     async def _stored(self, step: Step) -> Outcome | None:
         """The outcome of the first call with this key, if it started; a running one is waited for."""
@@ -294,10 +360,11 @@ class Kernel:
     async def _queue(self, step: Step, tool: Tool) -> Outcome:
         """Wait for a slot and for other calls on the same files, then act; nested calls pass their parent's."""
         touches: Sequence[Touch] = step.touches
-        if step.call.parent is not None:
-            held = frozenset().union(*(caller.held for caller in above(self._active, step)))
+        callers = above(self._active, step)  # none where its parent is no call, but a turn of an agent
+        if callers:
+            held = frozenset().union(*(caller.held for caller in callers))
             touches = [touch for touch in touches if touch.place is not None and touch.place.absolute not in held]
-        slot = self._slots.get(tool.name) if step.call.parent is None else None
+        slot = None if callers else self._slots.get(tool.name)
         if slot is not None:
             step.waited = step.waited or slot.locked()
             await slot.acquire()
@@ -317,6 +384,10 @@ class Kernel:
         """Check again what was waited for, write it down, run the tool, finish the outcome."""
         if step.waited:
             await self._recheck(step)
+        if step.agent:
+            return await self._hand_over(step)
+        if step.changing and self.parts.asks_hosts:
+            step.run_files = await self._run_files(step)
         inputs = self._desks.inputs(step)
         self._writer.start(step)
         if step.changing:
@@ -334,6 +405,19 @@ class Kernel:
             result = await self._rest(step, tool, Rest(work, awaited))
         outcome = self._finisher.finished(step, result, self._monotonic())
         return self._writer.end("tool.completed", step, outcome, "done" if step.changing else "none")
+
+    async def _hand_over(self, step: Step) -> Outcome:
+        """Leave a judged call to the agent that asked; what it may replace is kept, and on record before it acts."""
+        assert step.verdict is not None
+        step.files = self._files.bind(step.id, step.verdict.excluded)
+        step.formers = await step.files.keep(step.touches)
+        self._writer.start(step)
+        if step.changing:
+            await self._journal.durable()
+        else:
+            self._journal.flush()
+        self._limits.released(step.name)
+        return self._finisher.handed_over(step, self._monotonic())
 
     async def _rest(self, step: Step, tool: Tool, rest: Rest) -> Any:
         """Wait for a tool that has begun to wait, until its deadline."""
@@ -363,7 +447,11 @@ class Kernel:
             raise denial(step)
         if decision is Decision.ALLOW:
             step.grant = None
-        else:
+            step.agent_asks = False
+            if step.scripts is not None and step.scripts != await self._run_files(step):
+                text = "A script that a rule allows changed while the call waited for its turn. Repeat the call."
+                raise Problem(Code.STALE_FILE, text)
+        elif not step.agent_asks:
             await self._approving.consume(step)
 
     # ── how it ended ─────────────────────────────────────────────────────────────────────────
@@ -383,16 +471,3 @@ class Kernel:
 def _changes(tool: Tool, touches: Sequence[Touch]) -> bool:
     """Whether this call may change the world; a tool that declares nothing always may."""
     return not tool.permissions or any(changes_world(touch) for touch in touches)
-
-
-def _same_places(first: Sequence[Touch], now: Sequence[Touch]) -> bool:
-    """Whether two resolutions of the same touches found the same places; sizes and dates do not matter for reading."""
-    if len(first) == 1:
-        return first[0] is now[0] or _same_place(first[0].place, now[0].place)
-    return all(_same_place(one.place, other.place) for one, other in zip(first, now, strict=True))
-
-
-def _same_place(before: Place | None, after: Place | None) -> bool:
-    if before is None or after is None:
-        return before is after
-    return before.path == after.path and before.kind is after.kind and before.root is after.root

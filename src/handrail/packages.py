@@ -10,9 +10,14 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib.machinery import PathFinder
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from handrail.catalog import Tool
+from handrail.installed import find_module
+from handrail.own_imports import OWN_IMPORTS
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "handrail.tools"
 _INFO = (".dist-info", ".egg-info")
@@ -24,7 +29,33 @@ def entry_point_tools() -> dict[str, Callable[[], Tool]]:
         return {}
     from importlib.metadata import entry_points
 
-    return {entry.name: entry.load for entry in entry_points(group=GROUP)}
+    found: dict[str, Callable[[], Tool]] = {}
+    for entry in entry_points(group=GROUP):
+        if place := _unsafe_place(entry):
+            _warn_of(entry.name, place)
+        else:
+            found[entry.name] = entry.load
+    return found
+
+
+def _unsafe_place(entry: EntryPoint) -> str:
+    """Give where a package or its module lies, if a tool could have written it; empty where none could."""
+    places = [] if entry.dist is None else [str(getattr(entry.dist, "_path", entry.dist.locate_file("")))]
+    spec = find_module(entry.module.partition(".")[0])
+    if spec is not None:
+        places += [spec.origin] if spec.has_location and spec.origin else list(spec.submodule_search_locations or ())
+    return next((place for place in places if OWN_IMPORTS.is_unsafe(place)), "")
+
+
+def _warn_of(name: str, place: str) -> None:
+    import logging
+
+    logging.getLogger("handrail").warning(
+        "The tool %s is ignored: its package lies at %s, beneath a folder that tools may write. "
+        "Install the package elsewhere, or pass the tool to Runtime.open(tools=[...]).",
+        name,
+        place,
+    )
 
 
 def may_offer(group: str, places: Iterable[str], finders: Iterable[Any]) -> bool:

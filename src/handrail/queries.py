@@ -17,7 +17,8 @@ class FileQuery:
     respect_ignore: bool = True
     depth: int | None = None
     sort: str = "path"  # path | mtime | size; the last two newest and largest first
-    folders: bool = False  # the folders that hold such files instead of the files
+    folders: bool = False  # folders instead of files
+    both: bool = False  # with `folders`: files and folders, empty folders as well
     after: str = ""  # the path after which to go on, with `sort` "path"
     skip: int = 0  # how many to pass over, with another `sort`
     limit: int = 1000

@@ -11,25 +11,28 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
+import orjson
+
 from handrail import dialects, ports, undoing
-from handrail.arguments import short
+from handrail.arguments import RefusedMessage, short
 from handrail.catalog import Tool
 from handrail.compose import Composed, compose
-from handrail.errors import Misuse, Problem
+from handrail.errors import Code, Misuse, Problem, RunFault
 from handrail.gates.step import Step
 from handrail.kernel import Kernel
-from handrail.output.redact import MARK
 from handrail.policy import World, decide
 from handrail.policy.enablement import enabled
+from handrail.requests import Requests
+from handrail.store.folders import check_run_id
 from handrail.strict_json import is_text
 from handrail.words import Call, Json, Outcome, Touch, Verdict, noun
 from handrail.worlds import Options
 
 if TYPE_CHECKING:
-    from handrail.dialects._dialect import Rest
+    from handrail.dialects._dialect import Dialect
 
 T = TypeVar("T")
-_NOT_GIVEN = (None,) * 6  # of what a call may be given besides its tool and arguments
+_NOT_GIVEN = (None,) * 7  # of what a call may be given besides its tool and arguments
 
 
 @noun
@@ -51,6 +54,7 @@ class Runtime:
         self._options = options
         self.dialect = dialect  # what calls speak that name no other
         self._composed: Composed | None = None
+        self._requests = Requests(self._for_request)
 
     @classmethod
     def open(
@@ -136,6 +140,8 @@ class Runtime:
         skill: str | None = None,  # narrows the call to what the skill allows
         permissions: Iterable[str] | None = None,  # kinds of touch ("fs.read" …) the call limits itself to
         approval: str | None = None,  # id of a granted request that this call replays
+        parent: str | None = None,  # what it is made for, such as a turn of an agent: its place in `runs tree`
+        client: str = "",  # the program that makes it, as it names itself: for the record
     ) -> Outcome:
         """Make one governed call; raises only for misuse of the API, and CancelledError when cancelled.
 
@@ -149,9 +155,9 @@ class Runtime:
         if name.__class__ is not str or not (name.isascii() or is_text(name)):
             name = short(name)  # what names no tool, as it can be told and written down
         args = {} if args is None else args
-        texts = (version, call_id, idempotency_key, trace_id, skill, approval)
+        texts = (version, call_id, idempotency_key, trace_id, skill, approval, parent)
         if spoken == "native" and permissions is None and texts == _NOT_GIVEN:
-            call = Call(name, args, "", None, composed.caller)
+            call = Call(name, args, "", None, composed.caller, client=client)
         else:
             narrowed = _checked(texts, permissions)
             if spoken != "native":
@@ -160,39 +166,25 @@ class Runtime:
                 steps = speaker.steps(name, args, repair=composed.kernel.parts.repair)
                 if steps is not None:
                     how = {"trace_id": trace_id, "skill": skill, "permissions": narrowed}
+                    how |= {"parent": parent, "client": client}
                     return await self._stepped(steps, idempotency_key, **how)
-            trace, caller = trace_id or "", composed.caller
-            call = Call(
-                name, args, call_id or "", version, caller, trace, idempotency_key, skill, narrowed, approval,
-                dialect=spoken,
-            )  # fmt: skip
+                if idempotency_key is None and speaker.key is not None and isinstance(args, dict):
+                    made = speaker.key(trace_id or self.run_id, name, args)
+                    idempotency_key = None if made is None else composed.kernel.parts.keys.automatic(made)
+            named = (call_id or "", version, composed.caller, trace_id or "")
+            call = Call(name, args, *named, idempotency_key, skill, narrowed, approval, parent, spoken, client=client)
         outcome = await composed.kernel.call(call)
         if composed.journal.wants_checkpoint():
             composed.checkpoint()
-        return outcome if spoken == "native" else await self._spoken(composed, outcome, call)
+        return outcome if spoken == "native" else self._spoken(composed, outcome, call)
 
-    async def _spoken(self, composed: Composed, outcome: Outcome, call: Call) -> Outcome:
-        """What a dialect adds to an outcome: where it looked, its own limits, the whole of what was cut."""
+    def _spoken(self, composed: Composed, outcome: Outcome, call: Call) -> Outcome:
+        """Say an outcome in a dialect's names: where it looked, its own limits."""
         speaker, limits = dialects.get(call.dialect), composed.loaded.settings.limits
         if outcome.error is not None:
+            outcome = speaker.fitted_failure(outcome, limits.max_output_lines, limits.max_output_bytes)
             return speaker.failed(outcome, self._where(composed), call.args)
-        outcome = speaker.fitted(outcome, limits.max_output_lines, limits.max_output_bytes, call.args)
-        rest = None if outcome.truncation is None else speaker.rest(outcome, call.args)
-        if rest is None:
-            return outcome
-        how = {"trace_id": call.trace_id or None, "skill": call.skill, "permissions": call.permissions}
-        return await self._kept(outcome, rest, **how)
-
-    async def _kept(self, outcome: Outcome, rest: Rest, **how: Any) -> Outcome:
-        """Keep the whole of a cut answer with the run, gathered by calls through every gate, and name it."""
-        text = await self._stepped(rest, None, **how)
-        if not text:
-            return outcome
-        try:
-            ref = self.parts.kernel.parts.shared["Spill"].put(text, outcome.tool)
-        except Problem as problem:
-            return replace(outcome, warnings=(*outcome.warnings, problem.message))
-        return replace(outcome, refs=(*outcome.refs, ref), redacted=outcome.redacted or MARK in text)
+        return speaker.fitted(outcome, limits.max_output_lines, limits.max_output_bytes, call.args)
 
     async def _stepped(
         self, steps: Generator[tuple[str, dict[str, Any]], Outcome, T], key: str | None, **how: Any
@@ -293,14 +285,51 @@ class Runtime:
         self.parts.given.add(tool.name)
 
     async def call_from(self, message: Any, **how: Any) -> dict[str, Json]:
-        """Make the call that a model's message asks for (OpenAI or Anthropic), and answer in the same form.
+        """Make the call that a model's message asks for (OpenAI, Anthropic or the dialect's), answer in the same form.
 
-        `how` is what `call` takes besides name and arguments.
+        `how` is what `call` takes besides name and arguments. A message of a dialect that names its request works in
+        the sandbox of that request, where settings give each run one.
         """
         from handrail import formats
 
+        spoken = how.get("dialect") or self.dialect
+        if spoken != "native" and not formats.is_tool_call(message):
+            return (await self._from_message(dialects.get(spoken), message, how)).to(spoken)
         asked = formats.read(message)
         return asked.answer(await self.call(asked.name, asked.args, **how))
+
+    async def _from_message(self, speaker: Dialect, message: Any, how: Mapping[str, Any]) -> Outcome:
+        """Make the one call of a dialect's message; a message that is refused is a call on record, too."""
+        request = None
+        try:
+            asked = speaker.messages(message).calls
+            if len(asked) == 1 and speaker.by_request and self.parts.by_request:
+                request = _run_of(asked[0].trace_id)
+        except Problem as problem:
+            return await self._refuse_message(speaker, message, problem, how)
+        if len(asked) != 1:
+            raise Misuse(f"call_from makes one call, and this message asks for {len(asked)}; make them one by one")
+        keywords = {"dialect": speaker.name, **asked[0].keywords(), **how}
+        try:
+            async with self._requests.open_run(self, request) as runtime:
+                return await runtime.call(asked[0].tool, asked[0].args, **keywords)
+        except RunFault as fault:
+            if fault.code is not Code.RUN_BUSY:
+                raise
+            busy = Problem(Code.RUN_BUSY, f"The request {request} is worked on elsewhere; try again later.")
+            return await self._refuse_message(speaker, message, busy, how)
+
+    async def _refuse_message(
+        self, speaker: Dialect, message: Any, problem: Problem, how: Mapping[str, Any]
+    ) -> Outcome:
+        """Refuse a message as the call that it names, so that it is on record."""
+        named = speaker.identify(message)
+        refused = RefusedMessage(_written(message), problem)
+        return await self.call(named.tool, refused, **{"dialect": speaker.name, **named.keywords(), **how})
+
+    def _for_request(self, request: str) -> Runtime:
+        """Prepare the runtime of one request: a run of its own under the same settings."""
+        return Runtime(replace(self._options, run_id=request, parent_run=self.run_id), self.dialect)
 
     def policy(self) -> dict[str, Json]:
         """Give the effective policy: for each tool the result and what each source contributes."""
@@ -347,6 +376,24 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+def _written(message: Any) -> str:
+    """Give a message as JSON, for the record; what cannot be written so is named by its kind."""
+    try:
+        return orjson.dumps(message).decode()
+    except (TypeError, ValueError, RecursionError):
+        return short(message)
+
+
+def _run_of(request: str | None) -> str | None:
+    """Give a request's id as the name of a run; INVALID_ARGS where it is not safe as the name of a folder."""
+    try:
+        if request is not None:
+            check_run_id(request)
+    except Misuse as misuse:
+        raise Problem(Code.INVALID_ARGS, f"`requestId` names the sandbox: {misuse}", field="requestId") from None
+    return request
 
 
 def _checked(texts: Iterable[str | None], permissions: Iterable[str] | None) -> frozenset[str] | None:

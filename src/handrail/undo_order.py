@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from handrail.words import noun
@@ -12,6 +12,7 @@ _HIDDEN = "***REDACTED***"  # as `output.redact` writes it; that one is not load
 _ARRIVING = ("create", "move", "mkdir")
 NO_ROOM = "there was no room to keep it: undo.max_bytes"
 _BY_PROGRAM = "a program changed it, and no former content was kept"
+SHOWN = 5  # calls that a refusal names
 Recorded = Mapping[str, Any]  # a change as an event keeps it
 
 
@@ -25,6 +26,7 @@ class Ended:
     changes: tuple[Recorded, ...]
     taken_back: bool = False
     program: bool = False  # ran one, which changed things by itself
+    order: int = 0  # its number among the changes of all runs; 0 where none was taken, as in 0.1.0
 
     @property
     def left(self) -> bool:
@@ -75,16 +77,14 @@ def ended(events: Iterable[Mapping[str, Any]]) -> list[Ended]:
         kind, call = event["kind"], event.get("call_id")
         if kind == "tool.started" and any(touch.get("kind") == "proc.exec" for touch in event.get("touches") or ()):
             programs.add(str(call))
-        elif kind in ("tool.completed", "tool.failed") and event.get("tool") != "undo_changes":
+        elif kind in ("tool.completed", "tool.failed", "tool.observed") and event.get("tool") != "undo_changes":
             changes = _held(tuple(event.get("files_changed") or ()))
             program = str(call) in programs or bool(event.get("commands_run"))
-            calls.append(Ended(str(call), str(event.get("tool")), str(event.get("ts", "")), changes, program=program))
+            ts, order = str(event.get("ts", "")), int(event.get("order") or 0)
+            calls.append(Ended(str(call), str(event.get("tool")), ts, changes, program=program, order=order))
         elif kind == "undo.applied":
             undone.update(event.get("calls", ()))
-    return [
-        Ended(item.call, item.tool, item.ts, item.changes, item.call in undone, item.program) if undone else item
-        for item in calls
-    ]
+    return [replace(item, taken_back=True) if item.call in undone else item for item in calls]
 
 
 def _held(changes: tuple[Recorded, ...]) -> tuple[Recorded, ...]:
@@ -109,7 +109,7 @@ class Spot:
     holds: bool = False  # what later calls did below is in the way, too
     gone: bool = False  # what stands there now is another thing, or a later call is bound to it
     later: bool = False  # calls that can be taken back changed it since
-    beyond: dict[str, None] = field(default_factory=dict)  # calls that did, and what they did cannot be
+    beyond: dict[str, None] = field(default_factory=dict)  # the first calls that did, and what they did cannot be
     start: str = ""
 
     def __post_init__(self) -> None:
@@ -143,7 +143,7 @@ def look_ahead(calls: Sequence[Ended], only: str | None) -> Found:
                 continue
             for spot, bars in watch.met(change, item.call, lost=lost, whole=only is None):
                 if lost:
-                    spot.beyond[f"{item.call} ({item.tool})"] = None
+                    watch.note_beyond(spot, f"{item.call} ({item.tool})")
                     spot.gone = spot.gone or bars
                 elif only is not None:
                     bound[item.call] = None
@@ -152,7 +152,7 @@ def look_ahead(calls: Sequence[Ended], only: str | None) -> Found:
                 found.spots[item.call, number] = watch.add_all(item.call, change, holds=holds)
         if item.call in bound:
             for change in (change for change in item.changes if change.get("kept", True)):
-                watch.add_all(item.call, change, holds=holds)
+                watch.add_all(item.call, change, holds=holds, only_new=True)
     for spot in (spot for spots in found.spots.values() for spot in spots):
         spot.gone = spot.gone or (only is not None and spot.path != spot.start)
     found.first = list(reversed(bound))
@@ -165,9 +165,19 @@ class _Watch:
     def __init__(self) -> None:
         self._at: dict[str, dict[int, Spot]] = {}
         self._below: dict[str, dict[int, Spot]] = {}
+        self._open: dict[str, dict[int, Spot]] = {}  # as `_at`, those with room for a call that cannot be taken back
 
-    def add_all(self, call: str, change: Recorded, *, holds: bool) -> list[Spot]:
-        """Watch what a change left, and where it would put things back; gives both."""
+    def note_beyond(self, spot: Spot, call: str) -> None:
+        """Note a call whose change of a spot cannot be taken back; as many as are named."""
+        spot.beyond[call] = None
+        if len(spot.beyond) >= SHOWN:
+            self._open.get(spot.path, {}).pop(id(spot), None)
+
+    def add_all(self, call: str, change: Recorded, *, holds: bool, only_new: bool = False) -> list[Spot]:
+        """Watch what a change left, and where it would put things back; return both.
+
+        With `only_new`, skip a spot where an equal one is watched: what happens to one happens to the other.
+        """
         path, op, source = str(change["path"]), change["op"], change.get("source")
         folder = change.get("after") is None and change.get("link") is None
         moved = op == "move" and source is not None
@@ -175,11 +185,18 @@ class _Watch:
         if moved:
             spots.append(Spot(call, str(source), stood=False, holds=True))
         for spot in spots:
-            self._add(spot)
+            if not (only_new and self._has_equal(spot)):
+                self._add(spot)
         return spots
+
+    def _has_equal(self, spot: Spot) -> bool:
+        known = self._at.get(spot.path, {}).values()
+        return any((other.stood, other.holds) == (spot.stood, spot.holds) for other in known)
 
     def met(self, change: Recorded, call: str, *, lost: bool, whole: bool) -> Iterator[tuple[Spot, bool]]:
         """The spots of other calls that a change is about, and whether it bars them, however things stand now."""
+        if whole and not lost and change["op"] not in ("move", "delete", "rmdir"):
+            return  # it is taken back in its turn, and moves nothing
         for spot, bars in list(self._met(change, lost=lost)):
             if spot.call == call and not lost and not whole:
                 continue
@@ -203,7 +220,8 @@ class _Watch:
                     yield spot, lost
                 elif not lost:
                     yield spot, True
-        for spot in self._at.get(path, {}).values():
+        at = self._open if lost and op == "replace" else self._at
+        for spot in at.get(path, {}).values():
             if id(spot) not in moved and (spot.stood or not lost):
                 yield spot, op != "replace" if spot.stood else op in ("delete", "rmdir")
         for spot in self._below.get(path, {}).values():
@@ -217,11 +235,14 @@ class _Watch:
 
     def _add(self, spot: Spot) -> None:
         self._at.setdefault(spot.path, {})[id(spot)] = spot
+        if len(spot.beyond) < SHOWN:
+            self._open.setdefault(spot.path, {})[id(spot)] = spot
         for folder in _above(spot.path):
             self._below.setdefault(folder, {})[id(spot)] = spot
 
     def _drop(self, spot: Spot) -> None:
         self._at.get(spot.path, {}).pop(id(spot), None)
+        self._open.get(spot.path, {}).pop(id(spot), None)
         for folder in _above(spot.path):
             self._below.get(folder, {}).pop(id(spot), None)
 

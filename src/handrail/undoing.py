@@ -121,7 +121,7 @@ def _told_of(folder: Path) -> Iterator[Mapping[str, Any]]:
     from handrail.store.reader import events
 
     yield from events(folder)
-    for other in list_runs(folder.parent):
+    for other in reversed(list_runs(folder.parent)):
         if other.description.get("parent_run") == folder.name:
             for event in events(other.path):
                 if event["kind"] == "undo.applied" or event.get("tool") == "undo_changes":

@@ -1,6 +1,6 @@
 """The nouns every layer speaks: plain data, no behaviour beyond naming itself, no I/O.
 
-Longer than 400 lines because all of them stand in one place.
+Longer than 500 lines because all of them stand in one place.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class Scope(IntEnum):
     CALL = 1  # exactly this call, once
     RUN = 2  # the same tool and targets for the rest of the run
     SESSION = 3  # likewise for later runs in this workspace, until it expires
+    ALWAYS = 4  # a standing grant for this workspace: until it is removed, or expires where the person said when
 
     word: str  # as settings and journals name it
 
@@ -137,7 +138,20 @@ class How(StrEnum):
     MOVE = "move"  # the source of a move: what leaves stands at the target afterwards
     UNDO = "undo"  # puts back what a recorded call changed
     LOAD = "load"  # makes a skill the active one of the run
+    REPOSITORY = "repository"  # part of a git repository that a program made and that makes git run no programs
     MAKE = "make"  # a folder comes to be where none is; one that is there stays as it is
+    BACKGROUND = "background"  # a program that goes on without its call
+
+
+class Effect(StrEnum):
+    """What a change of a program is, where the decision on keeping it depends on that."""
+
+    NONE = ""
+    CACHE = "cache"  # lies in a cache that is made again, and git does not track it
+    GIT_RECORD = "git-record"  # what git itself writes when it commits: objects, branches, the index
+    HIDES = "hides"  # an index of git that no longer shows changes of some files
+    LOST = "lost"  # its former content cannot be kept
+    ON_PATH = "on-path"  # a program in a folder where the person's shell looks for commands
 
 
 @noun
@@ -206,10 +220,13 @@ class Touch:
     place: Place | None = None  # filled by workspace.resolve for fs touches
     below: tuple[str, ...] | None = None  # what lies below a folder that is deleted or moved, as paths beneath its root
     words: tuple[str, ...] = ()  # the argument list of a proc.exec touch
-    unsafe: bool = False  # net.connect: neither GET nor HEAD; tool.use: not known to be harmless
+    unsafe: bool = False  # net.connect: neither GET nor HEAD; proc.exec: an agent runs it itself, outside the sandbox;
+    # others: not known to be harmless
     doubt: str = ""  # proc.exec: why the command cannot be fully understood; no rule covers it that allows words
     skill: SkillPart | None = None  # what it loads or runs of a skill
     private: bool = False  # of a program, where only its sandbox sees it: no touch at all unless it lies beneath a root
+    known: bool = False  # fs.write: the run has read the file whole
+    effect: Effect = Effect.NONE  # of a change that a program made
 
     @property
     def shown(self) -> str:
@@ -240,6 +257,8 @@ class Verdict:
     locked: tuple[Exclusion, ...] = ()  # what a program may see but not change
     scope: Scope = Scope.CALL  # the widest scope that may be granted
     grant: str | None = None  # id of the grant that lifted an ask
+    direct: bool = False  # its programs change the workspace itself, also where others work on a layer
+    border: bool = False  # each change that its programs make is judged by itself
 
     @property
     def deciding(self) -> Finding:
@@ -291,6 +310,9 @@ class Call:
     approval: str | None = None  # replay of a request on record
     parent: str | None = None  # the call on whose behalf it is made
     dialect: str = "native"  # whose names and arguments these are
+    agent_call: str = ""  # the id under which the agent that carries the call out knows it
+    agent_asks: bool = False  # that agent puts a question to its own person; counts only where it carries the call out
+    client: str = ""  # the program that makes it, as it names itself
 
 
 @noun
@@ -350,7 +372,6 @@ class Answer(Generic[T]):
     commands: tuple[str, ...] = ()  # the programs it ran
     warnings: tuple[str, ...] = ()  # for the caller
     exit_code: int | None = None  # of the program it ran
-    kept: bool = False  # by the tool, which gives this very one again where nothing has changed
 
 
 @noun
@@ -384,7 +405,7 @@ class Outcome:
     truncation: Truncation | None = None  # what was left out and how to get it; None where all is shown
     redacted: bool = False  # something in it was hidden
     decision: str = "allow"  # what policy said: allow | ask | deny; "ask" where a person approved it
-    scope: str = "none"  # of the grant that let it run: none | call | run | session
+    scope: str = "none"  # of the grant that let it run: none | call | run | session | always
     rules: tuple[str, ...] = ()  # all that said something about it
     warnings: tuple[str, ...] = ()  # what was mended in the arguments, what cannot be undone
     duration_ms: float = 0.0  # from call to outcome

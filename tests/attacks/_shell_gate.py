@@ -7,11 +7,18 @@ from posixpath import normpath
 
 from handrail.policy import ToolFacts, World, decide
 from handrail.policy.rules import Rule
+from handrail.policy.world import Repositories
 from handrail.tools.exec._line import touches_of_line
 from handrail.words import Decision, Grant, Place, PlaceKind, Risk, Root, Touch, Verdict
 
 WORK = Root("workspace", "/ws", writable=True)
-BASE = World(ToolFacts("run_command", "exec", Risk.MEDIUM), (WORK,), enable=frozenset({"exec"}), digest="digest")
+BASE = World(
+    ToolFacts("run_command", "exec", Risk.MEDIUM),
+    (WORK,),
+    enable=frozenset({"exec"}),
+    repositories=Repositories(programs=("diff.external",)),  # as the one has that the lines are run in
+    digest="digest",
+)
 
 
 def judged(line: str, *rules: Rule, grants: tuple[Grant, ...] = ()) -> Verdict:

@@ -1,6 +1,6 @@
 """Lines for the judge of shell lines: those that reach the forbidden program `zapper`, and those of every day.
 
-Longer than 400 lines because the lines stand in one place. The folder they run in is made by `_shell_bash.prepared`.
+Longer than 500 lines because the lines stand in one place. The folder they run in is made by `_shell_bash.prepared`.
 """
 
 from __future__ import annotations

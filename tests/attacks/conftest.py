@@ -11,6 +11,26 @@ from typing import Any
 
 import pytest
 
+from attacks._at_border import BORDER, UNLESS_ALLOWED, open_at_border, runs_twice
+
+SCALE = int(os.environ.get("HANDRAIL_TEST_SCALE", "1"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make attacks a second time where commands run without a question."""
+    module = metafunc.module.__name__.rpartition(".")[2]
+    if runs_twice(module, metafunc.function.__name__, SCALE):
+        metafunc.parametrize("asks", [UNLESS_ALLOWED, BORDER], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def asks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """When programs ask: as ever, or at the border alone."""
+    when: str = getattr(request, "param", UNLESS_ALLOWED)
+    if when == BORDER:
+        open_at_border(monkeypatch)
+    return when
+
 
 class Once:
     """Long work by a name; whoever comes while it is done waits for it, and whoever comes later is given its JSON."""

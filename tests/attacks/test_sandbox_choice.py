@@ -209,7 +209,7 @@ def test_changes_for_review_go_to_a_layer_and_are_gone_when_dropped(sandbox: San
     assert (code, output) == (0, "oldmore\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gone", "old"]
     assert (tmp_path / "old").read_text() == "old"
-    upper = Path(child.upper[str(tmp_path)])
+    upper = Path(child.upper[str(tmp_path)].path)
     assert sorted(os.listdir(upper)) == ["gone", "made", "old"]
     assert ((upper / "made").read_text(), (upper / "old").read_text()) == ("new\n", "oldmore\n")
     assert (upper / "gone").stat().st_rdev == 0  # a whiteout

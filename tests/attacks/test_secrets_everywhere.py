@@ -3,7 +3,7 @@
 Looked through are outcomes, journal, logs, spilled output, stored outcomes, run.json, grants, the terminal and the log.
 Left out, as documented: pre-images in the archive, and the ledger, which holds raw arguments until it is answered.
 
-Longer than 400 lines because it is one table of one subject.
+Longer than 500 lines because it is one table of one subject.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ async def field(*hosts: str) -> AsyncIterator[Field]:
         if not any(host_matches(host, touch.target) for host in hosts or ("*:*",)):
             raise Problem(Code.HOST_NOT_ALLOWED, f"{touch.target} is not an allowed host")
 
-    proxy = Proxy(Gate([f"{GOOD}/32"], [], names), judge, records.append)
+    proxy = Proxy(Gate([f"{GOOD}/32"], [], names), judge, lambda kind, fields: records.append({"kind": kind, **fields}))
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     async with serving() as canary, serving(GOOD) as good:
@@ -243,3 +243,82 @@ async def test_one_side_may_be_silent_while_the_other_is_not(monkeypatch: pytest
         writer.close()
         await _until(lambda: bool(found.records))
     assert found.records[0]["problem"] == "TimeoutError"
+
+
+class Person:
+    """A person who is asked for hosts: says yes to reading, and to sending where told so."""
+
+    def __init__(self, *, sending: bool = False) -> None:
+        self.sending = sending
+        self.asked: list[tuple[str, bool]] = []
+
+    async def reach(self, touch: Touch) -> bool:
+        self.asked.append((touch.target.partition(":")[0], touch.unsafe))
+        if touch.unsafe and not self.sending:
+            raise Problem(Code.APPROVAL_DENIED, "no.")
+        return True
+
+
+@pytest.mark.parametrize("text", REFUSED)
+async def test_no_request_reaches_the_canary_after_a_yes(text: str) -> None:
+    """Whoever says yes to everything opens no way inside."""
+    async with field() as found:
+        found.proxy.reach = Person(sending=True).reach
+        await found.say(text)
+        assert found.canary.connections == 0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "169.254.169.254", "10.0.0.1"])
+async def test_nobody_is_asked_for_an_inner_address(host: str) -> None:
+    """It is refused before."""
+    async with field() as found:
+        person = Person()
+        found.proxy.reach = person.reach
+        assert b"403 Forbidden" in await found.say(f"CONNECT {host}:{{c}} HTTP/1.1\r\n\r\n")
+        assert (person.asked, found.canary.connections) == ([], 0)
+
+
+async def test_what_many_tunnels_send_to_one_host_counts_together() -> None:
+    """Parts of a large text, each small, ask as sending as the whole would."""
+    async with field() as found:
+        person = Person()
+        found.proxy.reach = person.reach
+        request = f"POST / HTTP/1.1\r\nHost: good.test\r\nContent-Length: 100000\r\n\r\n{'x' * 100_000}"
+        for _ in range(3):
+            writer_side, _ = await _tunnel(found, request)
+            writer_side.close()
+        await _until(lambda: len(found.records) == 3)
+    assert person.asked == [("good.test", False)] * 3 + [("good.test", True)]
+    sent = [record["bytes_sent"] for record in found.records]
+    assert sum(sent) <= 256 * 1024
+    assert "wanted to send data to good.test" in found.proxy.describe_unanswered()
+
+
+async def test_what_heads_of_plain_requests_carry_counts_as_sent() -> None:
+    """A text cut into headers of many small GETs asks as sending as a body would."""
+    async with field() as found:
+        person = Person()
+        found.proxy.reach = person.reach
+        carried = "".join(f"X-{number}: {'x' * 6000}\r\n" for number in range(8))
+        request = f"GET http://good.test:{found.good.port}/ HTTP/1.1\r\n{carried}\r\n"
+        answers = []
+        for _ in range(8):
+            reader, writer = await asyncio.open_connection("127.0.0.1", found.port)
+            writer.write(request.encode())
+            async with asyncio.timeout(10):
+                answers.append(await reader.read())
+            writer.close()
+        assert len(found.good.asked) == 5
+    assert sum(b"200 Said" in answer for answer in answers) == 5
+    assert b"403 Forbidden" in answers[-1]
+    assert ("good.test", True) in person.asked
+
+
+async def _tunnel(found: Field, text: str) -> tuple[asyncio.StreamWriter, bytes]:
+    """Send through a tunnel and wait for an answer, or for its end."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", found.port)
+    writer.write(f"CONNECT good.test:{found.good.port} HTTP/1.1\r\n\r\n".encode())
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(text.encode())
+    async with asyncio.timeout(10):
+        return writer, await reader.read(100)

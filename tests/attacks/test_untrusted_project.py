@@ -1,6 +1,6 @@
 """A project somebody else wrote: nothing in its settings file opens what was closed, and none of it hangs the start.
 
-Longer than 400 lines because every setting has its row in one table.
+Longer than 500 lines because every setting has its row in one table.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from handrail.errors import SettingsFault
 from handrail.policy import ToolFacts, World, decide
+from handrail.policy.patterns import protects
 from handrail.settings import Loaded, Settings, TrustStore, keys, load, trust_store
 from handrail.words import Decision, Place, PlaceKind, Risk, Root, Touch, TouchKind
 
@@ -54,19 +55,31 @@ def value_of(settings: Settings, key: str) -> Any:
 # (what the user says, what the project says, the line, what the warning says of it)
 WIDER = {
     "mode": ('mode = "headless"', 'mode = "interactive"', 1, "loosens headless to interactive"),
+    "environment": ('environment = "production"', 'environment = "ci"', 1, "is for a trusted file to set"),
     "runs_dir": ("", 'runs_dir = "/tmp/elsewhere"', 1, "is for a trusted file to set"),
     "workspace.root": ("", '[workspace]\nroot = "/etc"', 2, "is for a trusted file to set"),
     "workspace.allow_absolute": ("", "[workspace]\nallow_absolute = true", 2, "loosens false to true"),
-    "workspace.protected": ("", "[workspace]\nprotected = []", 2, "takes out '.env*'"),
     "workspace.read": ("", '[workspace]\nread = ["/etc"]', 2, "is for a trusted file to set"),
     "workspace.write": ("", '[workspace]\nwrite = ["/etc"]', 2, "is for a trusted file to set"),
     "tools.enable": ("", '[tools]\nenable = ["fs", "delete_path"]', 2, "adds 'fs', 'delete_path'"),
-    "tools.disable": ('tools.disable = ["a", "b"]', '[tools]\ndisable = ["a"]', 2, "takes out 'b'"),
     "tools.repair": ("tools.repair = false", "[tools]\nrepair = true", 2, "loosens false to true"),
     "http.allowed_hosts": ("", '[http]\nallowed_hosts = ["*"]', 2, "adds '*'"),
     "approvals.max_scope": ("", '[approvals]\nmax_scope = "session"', 2, "loosens run to session"),
-    "approvals.expiry_seconds": ("", "[approvals]\nexpiry_seconds = 901", 2, "raises 900 to 901"),
+    "approvals.run_covers": ("", '[approvals]\nrun_covers = "tool"', 2, "loosens target to tool"),
+    "approvals.keep_after_run": ("", "[approvals]\nkeep_after_run = true", 2, "loosens false to true"),
+    "approvals.notify": ("", '[approvals]\nnotify = "bell"', 2, "is for a trusted file to set"),
+    "approvals.max_pending": ("", "[approvals]\nmax_pending = 101", 2, "raises 100 to 101"),
+    "approvals.max_pending_bytes": ("", "[approvals]\nmax_pending_bytes = 16777217", 2, "raises 16777216 to 16777217"),
+    "approvals.expiry_seconds": ("", "[approvals]\nexpiry_seconds = 86401", 2, "raises 86400 to 86401"),
     "approvals.wait_seconds": ("", "[approvals]\nwait_seconds = 301", 2, "raises 300 to 301"),
+    "approvals.park": ("approvals.park = false", "[approvals]\npark = true", 2, "loosens false to true"),
+    "approvals.four_eyes": ("approvals.four_eyes = true", "[approvals]\nfour_eyes = false", 2, "loosens true to false"),
+    "serve.workspaces": ("", '[serve.workspaces]\nx = {path = "/"}', 1, "is for a trusted file to set"),
+    "notify.ntfy": ("", '[notify]\nntfy = "https://x.org/t"', 2, "is for a trusted file to set"),
+    "notify.ntfy_token_env": ("", '[notify]\nntfy_token_env = "HOME"', 2, "is for a trusted file to set"),
+    "notify.after_seconds": ("", "[notify]\nafter_seconds = 4", 2, "is for a trusted file to set"),
+    "serve.idle_seconds": ("", "[serve]\nidle_seconds = 601", 2, "is for a trusted file to set"),
+    "serve.login_attempts": ("", "[serve]\nlogin_attempts = 11", 2, "is for a trusted file to set"),
     "limits.timeout_seconds": ("", "[limits]\ntimeout_seconds = 31", 2, "raises 30 to 31"),
     "limits.max_read_bytes": ("", "[limits]\nmax_read_bytes = 5242881", 2, "raises 5242880 to 5242881"),
     "limits.max_output_lines": ("", "[limits]\nmax_output_lines = 2001", 2, "raises 2000 to 2001"),
@@ -89,25 +102,23 @@ WIDER = {
     "exec.min_tier": ('exec.min_tier = "A"', '[exec]\nmin_tier = "B"', 2, "loosens A to B"),
     "exec.workspace": ('exec.workspace = "review"', '[exec]\nworkspace = "direct"', 2, "loosens review to direct"),
     "exec.allowed_hosts": ("", '[exec]\nallowed_hosts = ["a.b"]', 2, "adds 'a.b'"),
+    "exec.allowed_sockets": ("", '[exec]\nallowed_sockets = ["a.sock"]', 2, "adds 'a.sock'"),
+    "exec.ask": ("", '[exec]\nask = "border"', 2, "loosens unless-allowed to border"),
+    "exec.hosts": ("", '[exec]\nhosts = "ask"', 2, "loosens refuse to ask"),
     "exec.timeout_seconds": ("", "[exec]\ntimeout_seconds = 121", 2, "raises 120 to 121"),
     "exec.pass_env": ("", '[exec]\npass_env = ["ABC"]', 2, "adds 'ABC'"),
     "exec.allow": ("", '[exec]\nallow = ["ABC"]', 2, "adds 'ABC'"),
-    "exec.deny": ('exec.deny = ["a", "b"]', '[exec]\ndeny = ["a"]', 2, "takes out 'b'"),
     "exec.max_memory_bytes": ("", "[exec]\nmax_memory_bytes = 4294967297", 2, "raises 4294967296 to 4294967297"),
     "exec.max_processes": ("", "[exec]\nmax_processes = 513", 2, "raises 512 to 513"),
     "exec.max_file_bytes": ("", "[exec]\nmax_file_bytes = 1073741825", 2, "raises 1073741824 to 1073741825"),
     "exec.max_open_files": ("", "[exec]\nmax_open_files = 4097", 2, "raises 4096 to 4097"),
     "exec.max_cpu_seconds": ("", "[exec]\nmax_cpu_seconds = 901", 2, "raises 900 to 901"),
     "exec.max_scratch_bytes": ("", "[exec]\nmax_scratch_bytes = 536870913", 2, "raises 536870912 to 536870913"),
+    "exec.max_cache_bytes": ("", "[exec]\nmax_cache_bytes = 2147483649", 2, "raises 2147483648 to 2147483649"),
+    "exec.max_layer_bytes": ("", "[exec]\nmax_layer_bytes = 4294967297", 2, "raises 4294967296 to 4294967297"),
     "exec.max_jobs": ("", "[exec]\nmax_jobs = 17", 2, "raises 16 to 17"),
     "exec.kill_output_bytes": ("", "[exec]\nkill_output_bytes = 1073741825", 2, "raises 1073741824 to 1073741825"),
     "http.allowed_networks": ("", '[http]\nallowed_networks = ["10.0.0.0/8"]', 2, "adds '10.0.0.0/8'"),
-    "http.blocked_networks": (
-        'http.blocked_networks = ["10.0.0.0/8", "11.0.0.0/8"]',
-        '[http]\nblocked_networks = ["10.0.0.0/8"]',
-        2,
-        "takes out '11.0.0.0/8'",
-    ),
     "http.max_bytes": ("", "[http]\nmax_bytes = 5242881", 2, "raises 5242880 to 5242881"),
     "http.max_download_bytes": ("", "[http]\nmax_download_bytes = 104857601", 2, "raises 104857600 to 104857601"),
     "http.timeout_ms": ("", "[http]\ntimeout_ms = 15001", 2, "raises 15000 to 15001"),
@@ -126,6 +137,8 @@ WIDER = {
         "adds 'ABC'",
     ),
     "skills.user": ("skills.user = false", "[skills]\nuser = true", 2, "loosens false to true"),
+    "skills.narrow": ("skills.narrow = true", "[skills]\nnarrow = false", 2, "loosens true to false"),
+    "skills.script_folders": ("", '[skills]\nscript_folders = ["scripts", "."]', 2, "adds '.'"),
     "memory.enabled": ("memory.enabled = false", "[memory]\nenabled = true", 2, "loosens false to true"),
     "memory.provider": ('memory.url = "http://x"', '[memory]\nprovider = "http"', 2, "is for a trusted file to set"),
     "memory.write_mode": (
@@ -141,19 +154,66 @@ WIDER = {
     "search.vectors": ("", '[search]\nvectors = "on"', 2, "loosens auto to on"),
     "search.max_files": ("", "[search]\nmax_files = 100001", 2, "raises 100000 to 100001"),
     "lints": ("", '[lints]\nfoo = { command = ["x"] }', 1, "is for a trusted file to set"),
+    "programs.bwrap": ("", '[programs]\nbwrap = "/opt/bin/bwrap"', 2, "is for a trusted file to set"),
+    "programs.rg": ("", '[programs]\nrg = "/opt/bin/rg"', 2, "is for a trusted file to set"),
+    "programs.ruff": ("", '[programs]\nruff = "/opt/bin/ruff"', 2, "is for a trusted file to set"),
     "mcp.trust_client_approval": ("", "[mcp]\ntrust_client_approval = true", 2, "loosens false to true"),
     "mcp.wait_seconds": ("", "[mcp]\nwait_seconds = 26", 2, "raises 25 to 26"),
+    "mcp.listing": ("", '[mcp]\nlisting = "short"', 2, "is for a trusted file to set"),
     "mcp.page_size": ("", "[mcp]\npage_size = 5", 2, "is for a trusted file to set"),
+    "hooks.ask": ('hooks.ask = "inbox"', '[hooks]\nask = "native"', 2, "loosens inbox to native"),
+    "hooks.allow": ("", "[hooks]\nallow = true", 2, "loosens false to true"),
+    "notify.command": ("", '[notify]\ncommand = ["/bin/true"]', 2, "is for a trusted file to set"),
+    "agent.provider": ("", '[agent]\nprovider = "json"', 2, "is for a trusted file to set"),
+    "agent.model": ("", '[agent]\nmodel = "x:y"', 2, "is for a trusted file to set"),
+    "agent.max_turns": ("", "[agent]\nmax_turns = 51", 2, "raises 50 to 51"),
+    "agent.max_wall_seconds": ("", "[agent]\nmax_wall_seconds = 3601", 2, "raises 3600 to 3601"),
+    "agent.max_tokens": ("agent.max_tokens = 5", "[agent]\nmax_tokens = 0", 2, "raises 5 to no bound"),
+    "agent.max_tool_calls": ("", "[agent]\nmax_tool_calls = 501", 2, "raises 500 to 501"),
+    "agent.model_retries": ("", "[agent]\nmodel_retries = 4", 2, "raises 3 to 4"),
+    "agent.context_bytes": ("", "[agent]\ncontext_bytes = 400001", 2, "raises 400000 to 400001"),
+    "agent.instructions": ("", '[agent]\ninstructions = "x.md"', 2, "is for a trusted file to set"),
+    "agent.approval_seconds": ("agent.approval_seconds = 5", "[agent]\napproval_seconds = 6", 2, "raises 5 to 6"),
+    "undo.keep_days": ("", "[undo]\nkeep_days = 0", 2, "is for a trusted file to set"),
     "undo.max_bytes": ("", "[undo]\nmax_bytes = 0", 2, "is for a trusted file to set"),
     "undo.max_file_bytes": ("", "[undo]\nmax_file_bytes = 1", 2, "is for a trusted file to set"),
     "redaction.patterns": ("", '[redaction.patterns]\nall = ".+"', 1, "is for a trusted file to set"),
     "redaction.known": ("", '[redaction]\nknown = ["HOME"]', 2, "is for a trusted file to set"),
 }
 
+# Lists that protect add up, whoever wrote them: (what the user says, a shorter list of the project's).
+PROTECTING = {
+    "workspace.protected": (
+        'workspace.protected = ["keys", "!keys/public"]',
+        '[workspace]\nprotected = ["!keys", "!*"]',
+    ),
+    "tools.disable": ('tools.disable = ["a", "b"]', '[tools]\ndisable = ["a"]'),
+    "exec.deny": ('exec.deny = ["a", "b"]', "[exec]\ndeny = []"),
+    "http.blocked_networks": (
+        'http.blocked_networks = ["10.0.0.0/8", "11.0.0.0/8"]',
+        '[http]\nblocked_networks = ["10.0.0.0/8"]',
+    ),
+}
+
 
 def test_every_setting_has_an_attack() -> None:
     """A setting that is added later must be attacked here, too."""
-    assert set(WIDER) == {key.name for key in keys()}
+    assert {*WIDER, *PROTECTING} == {key.name for key in keys()}
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("key", PROTECTING)
+def test_no_project_shortens_a_list_that_protects(home: Path, key: str, trusted: bool) -> None:
+    """Not even a trusted one: what the user put in stays in."""
+    user, project = PROTECTING[key]
+    before = opened(home, user=user)
+    opened(home, project, user)
+    if trusted:
+        trust_store(environment(home)).trust(home / "project/handrail.toml")
+    after = opened(home, project, user)
+    assert set(value_of(after.settings, key)) >= set(value_of(before.settings, key))
+    assert after.protected[: len(before.protected)] == before.protected
+    assert not any("trust" in warning for warning in after.warnings)
 
 
 @pytest.mark.parametrize("key", WIDER)
@@ -212,10 +272,13 @@ def test_an_untrusted_project_moves_no_root(home: Path, key: str, value: str) ->
 
 
 def test_a_protected_name_is_not_taken_out(home: Path) -> None:
-    """A `!` of the project is ignored, what it adds is kept, and a `!` of the user no longer lifts it."""
+    """A `!` of the project counts for its own list only, and what it adds is kept."""
     loaded = opened(home, '[workspace]\nprotected = [".env*", "!.env.example", "!.env.production", ".env.example"]\n')
-    assert loaded.settings.workspace.protected == (".env*", "!.env.example", ".env.example")
-    assert "takes out '!.env.production'" in loaded.warnings[0]
+    assert loaded.protected[0] == (".env*", "!.env.example")
+    names = (".env.production", ".env.example")
+    found = {name: [protects(group, name) for group in loaded.protected] for name in names}
+    assert found == {".env.production": [".env*", None], ".env.example": [None, ".env.example"]}
+    assert "'.env*' (default) still protects it" in loaded.warnings[0]
 
 
 def test_a_protected_name_may_be_closed_again(home: Path) -> None:
@@ -300,15 +363,16 @@ def test_no_project_opens_more_than_its_user_did(home: Path, user: dict[str, Any
     """Whatever two files say, loading the project's never widens what a call could do."""
     user_text, project_text = toml(user), toml(project)
     (home / "project/handrail.toml").unlink(missing_ok=True)
-    before = opened(home, user=user_text).settings
-    after = opened(home, project_text, user_text).settings
+    loaded_before, loaded_after = opened(home, user=user_text), opened(home, project_text, user_text)
+    before, after = loaded_before.settings, loaded_after.settings
     assert (before.mode, after.mode) != ("headless", "interactive")
     assert after.runs_dir == before.runs_dir
     assert (after.workspace.root, after.workspace.read) == (before.workspace.root, before.workspace.read)
     assert after.workspace.allow_absolute <= before.workspace.allow_absolute
     assert after.workspace.write == before.workspace.write
-    assert after.workspace.protected[: len(before.workspace.protected)] == before.workspace.protected
-    assert not any(item.startswith("!") for item in after.workspace.protected[len(before.workspace.protected) :])
+    for name in (".env", ".env.local", ".env.example", "x", "x/y"):
+        kept = any(protects(group, name) for group in loaded_before.protected)
+        assert not kept or any(protects(group, name) for group in loaded_after.protected)
     assert set(after.tools.enable) <= set(before.tools.enable)
     assert set(after.tools.disable) >= set(before.tools.disable)
     assert after.tools.repair <= before.tools.repair

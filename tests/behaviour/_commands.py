@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,16 @@ def runtime(work: Path, *answers: Any, config: dict[str, Any] | None = None, **h
 async def run(opened: Runtime, command: str, **args: Any) -> Outcome:
     """Run one command."""
     return await opened.call("run_command", {"command": command, **args})
+
+
+async def run_while(opened: Runtime, command: str, act: Callable[[], object]) -> Outcome:
+    """Run one command, and do something when it has been started and before it does anything itself."""
+    token = f"{random.randrange(10**6, 10**7)}"
+    running = asyncio.ensure_future(run(opened, f"sleep 0.7{token}; {command}"))
+    await until(lambda: bool(alive(f"0.7{token}")) and not running.done())
+    await asyncio.sleep(0.1)  # the time of its start is taken right after that
+    act()
+    return await running
 
 
 def alive(token: str) -> list[int]:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from handrail import Misuse, Reply, Request, Scope
+from handrail import Misuse, Reply, Request, Runtime, Scope
+from handrail.compose import SystemClock
 from handrail.ports import Answered
+from handrail.store.ledger import SqliteLedger
 from handrail.store.reader import events
 from handrail.testing import FixedClock, ScriptedApprover
 from handrail.words import Status
@@ -184,7 +186,7 @@ async def test_an_expired_request_cannot_be_granted(opens: Any, old: Path) -> No
     clock = FixedClock()
     async with opens(enable=("fs",), mode="headless", clock=clock) as runtime:
         pending = await overwrite(runtime)
-        clock.advance(901)
+        clock.advance(86_401)
         with pytest.raises(Answered):
             runtime.parts.ledger.answer(pending.error.details["approval"]["id"], Reply("granted", by="ann"))
         again = await runtime.call("write_file", OVERWRITE)
@@ -288,16 +290,15 @@ async def test_a_replay_that_does_not_fit_says_the_one_reason(opens: Any, old: P
         await runtime.call("read_file", {"path": "a.txt"})
         await replay("used", OVERWRITE, asked)
     assert told == {
-        "pending": f"Approval {asked} is not granted yet: `handrail approvals grant {asked}`.",
+        "pending": f"Approval {asked} is not granted yet. A person must approve it; repeat the call when they have.",
         "refused": f"Approval {refused} was refused by ann: keep it.",
         "arguments": f"Approval {asked} is for other arguments: `handrail approvals show {asked}` shows them.",
-        "file": f"a.txt has changed since approval {asked} was asked for. Look at it, and make the call anew to ask "
+        "file": f"a.txt has changed since approval {asked} was asked for. Look at it, and repeat the call to ask "
         "again.",
         "settings": f"Approval {asked} was asked for under other settings or flags than these. The call as asked: "
         f"handrail call --approval {asked}",
         "fits": "done",
-        "used": f"Approval {asked} is used: it was given for one call, which was made. Make the call anew to ask "
-        "again.",
+        "used": f"Approval {asked} is used: every call that it was given for was made. Repeat the call to ask again.",
     }
 
 
@@ -340,3 +341,38 @@ async def test_a_no_that_came_after_the_call_is_told_when_it_is_repeated(opens: 
     assert third.error.details["approval"]["id"] != request
     assert asked == ["approval.required", "approval.denied", "approval.required"]
     assert old.read_text() == "old\n"
+
+
+@pytest.mark.parametrize(("caller", "keep", "state"), [
+    ("python", False, "expired"), ("mcp", False, "expired"), ("python", True, "pending"), ("cli", False, "pending"),
+])  # fmt: skip
+async def test_requests_end_with_their_run_unless_asked_to_stay(
+    work: Path, own_user: Path, caller: str, keep: bool, state: str
+) -> None:
+    """A command of the command line prints how it is replayed, so its request stays."""
+    (work / "a.txt").write_text("x")
+    config = {"tools": {"enable": ["delete_path"]}, "approvals": {"keep_after_run": keep}}
+    async with Runtime.open(work, config=config, mode="headless", caller=caller) as runtime:
+        outcome = await runtime.call("delete_path", {"path": "a.txt", "confirm": True})
+        path = runtime.parts.ledger.path
+    assert outcome.error is not None
+    asked = outcome.error.details["approval"]["id"]
+    recorded = SqliteLedger(path, SystemClock()).find(asked)
+    assert recorded.state == state
+    assert (recorded.reply is not None and recorded.reply.advice) == (
+        "its run has ended" if state == "expired" else False
+    )
+
+
+async def test_a_request_that_two_runs_asked_for_ends_with_the_last(work: Path, own_user: Path) -> None:
+    """Equal calls share it; the run that goes on can still be answered."""
+    (work / "a.txt").write_text("x")
+    config = {"tools": {"enable": ["delete_path"]}}
+    call = ("delete_path", {"path": "a.txt", "confirm": True})
+    async with Runtime.open(work, config=config, mode="headless") as second:
+        async with Runtime.open(work, config=config, mode="headless") as first:
+            await first.call(*call)
+            await second.call(*call)
+        (waiting,) = second.parts.ledger.pending(second.parts.clock.now())
+        second.parts.ledger.answer(waiting.id, Reply("granted", by="ann"))
+        assert (await second.call(*call)).ok

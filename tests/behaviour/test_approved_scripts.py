@@ -11,9 +11,8 @@ import pytest
 from behaviour._commands import need_sandbox, run, runtime
 from handrail import Runtime
 from handrail.ports import Reply
-from handrail.processes import review
+from handrail.processes.keeping import Keeper
 from handrail.testing import ScriptedApprover
-from handrail.tools.fs._changes import carry_out
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -39,6 +38,19 @@ def headless(work: Path) -> Runtime:
         ("pytest tool.py", "tool.py"),
         ("make", "Makefile"),
         ("npm test", "package.json"),
+        ("bash < tool", "tool"),
+        ("python3 - < tool", "tool"),
+        ("cd sub && bash < tool", "sub/tool"),
+        ("python3 -m pkg", "pkg/__main__.py"),
+        ("python3 -m pkg.inner", "pkg/inner.py"),
+        ("python3 pkg", "pkg/__main__.py"),
+        ("node app", "app.js"),
+        ("make -C sub", "sub/Makefile"),
+        ("make --directory=sub all", "sub/Makefile"),
+        ("make -f other", "other"),
+        ("npm --prefix sub run x", "sub/package.json"),
+        ("sed -f script data.txt", "script"),
+        ("sub/run --script=tool.sh", "tool.sh"),
     ],
 )
 async def test_a_script_that_changed_since_its_approval_does_not_run(work: Path, command: str, file: str) -> None:
@@ -82,12 +94,14 @@ async def test_an_approval_of_changes_is_on_disk_before_the_first_is_made(
     (work / "a.txt").write_text("old")
     seen: list[str] = []
 
-    async def looked(*args: Any) -> Any:
+    keep = Keeper.keep
+
+    def looked(*args: Any) -> Any:
         lines = (opened.parts.folder.path / "events.jsonl").read_text().splitlines()
         seen.extend(json.loads(line)["kind"] for line in lines)
-        return await carry_out(*args)
+        return keep(*args)
 
-    monkeypatch.setattr(review, "carry_out", looked)
+    monkeypatch.setattr(Keeper, "keep", looked)
     config = {"exec": {"workspace": "review", "allow": ["sed *"]}}
     async with runtime(work, config=config, approver=ScriptedApprover("once")) as opened:
         await run(opened, "sed -i s/old/new/ a.txt")

@@ -1,6 +1,6 @@
 """The ways to ask a person, the terminal's over a real pseudo-terminal.
 
-Longer than 400 lines because every answer, and every way to leave without one, is tried with the same person.
+Longer than 500 lines because every answer, and every way to leave without one, is tried with the same person.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ async def test_waiting_for_elsewhere_ends_with_patience_or_expiry(
         ("r\n", Reply("granted", Scope.RUN)),
         ("run\n", Reply("granted", Scope.RUN)),
         ("n\n", Reply("denied", Scope.NONE)),
-        ("a\nuse b.txt, ü\n", Reply("denied", Scope.NONE, advice="use b.txt, ü")),
-        ("a\n\n", Reply("denied", Scope.NONE)),
+        ("t\nuse b.txt, ü\n", Reply("denied", Scope.NONE, advice="use b.txt, ü")),
+        ("t\n\n", Reply("denied", Scope.NONE)),
         ("y\n", Reply("granted", Scope.CALL)),
         ("Yes\n", Reply("granted", Scope.CALL)),
         ("\nyess\nx\ns\nn\n", Reply("denied", Scope.NONE)),
@@ -153,7 +153,7 @@ async def test_what_is_not_understood_is_told(ledger: SqliteLedger, person: Pers
     ("keys", "interrupted", "rows"),
     [
         *((keys, count, rows) for keys, count in (("\x03", 1), ("o\x03", 1), ("\x04", 0)) for rows in (200, 10)),
-        *(("a\nuse b.txt\x03", 1, 200), ("a\n\x04", 0, 200)),
+        *(("t\nuse b.txt\x03", 1, 200), ("t\n\x04", 0, 200)),
     ],
 )
 async def test_leaving_is_no_answer(
@@ -167,7 +167,7 @@ async def test_leaving_is_no_answer(
         ledger, clock, person.stream, person.stream, interrupt=lambda: seen.append(person.mode())
     )
     before = person.mode()
-    made = ledger.request(asking(), {})
+    made = ledger.request(asking(diff="a line\n" * 20), {})
     asked = asks(approver, made)
     await person.sees("n: no --" if rows == 10 else QUESTION)
     person.types(keys)
@@ -197,6 +197,7 @@ async def test_a_run_that_ends_with_the_call_is_not_offered(
         (Scope.CALL, (("fs.write", "a.txt"),), "once, no, advice"),
         (Scope.RUN, (("fs.write", "a.txt"),), "once, run, no, advice"),
         (Scope.SESSION, (("fs.write", "a.txt"),), "once, run, session, no, advice"),
+        (Scope.ALWAYS, (("fs.write", "a.txt"),), "once, run, always, no, advice"),
         (Scope.SESSION, (), "once, no, advice"),
     ],
 )
@@ -212,7 +213,7 @@ async def test_no_more_is_offered_than_may_be_granted(
     made = ledger.request(asking(max_scope=most, touches=touches), {})
     asked = asks(approver, made)
     await person.sees(f"Answer ({words}): ")
-    assert ("write_file: fs.write a.txt" in person.seen) == ("run" in words)
+    assert ("this run: write_file a.txt" in person.seen) == ("run" in words)
     person.types("r\n")
     if "run" in words:
         assert (await asked).scope is Scope.RUN
@@ -322,6 +323,35 @@ class Unshowable:
         raise RuntimeError("broken")
 
 
+async def test_a_question_that_nobody_waits_for_any_more_is_withdrawn_and_stays_pending(
+    ledger: SqliteLedger, person: Person, approver: TerminalApprover
+) -> None:
+    """Cancelling denies; the end of the patience does not. The person is told, and may still answer elsewhere."""
+    made = ledger.request(asking(), {})
+    before = person.mode()
+    async with asyncio.timeout(20):
+        asked = asyncio.create_task(approver.ask_within(made, 0.5))
+        await person.sees(QUESTION)
+        assert await asked == Reply("pending", Scope.NONE)
+    await person.sees(f"{made.id} stays pending")
+    assert person.mode() == before
+    assert ledger.find(made.id).state == "pending"
+    assert ledger.answer(made.id, YES) is not None
+
+
+async def test_a_question_that_was_never_shown_in_time_stays_pending(
+    ledger: SqliteLedger, person: Person, approver: TerminalApprover
+) -> None:
+    """Another one was on the screen; the next question is put all the same."""
+    first, second = (ledger.request(asking(f"d{number}"), {}) for number in (1, 2))
+    asked = asks(approver, first)
+    await person.sees(QUESTION)
+    assert (await approver.ask_within(second, 0.1)).state == "pending"
+    person.types("y\n")
+    assert (await asked).state == "granted"
+    assert ledger.find(second.id).state == "pending"
+
+
 async def test_a_crash_while_asking_is_a_refusal_on_record(
     ledger: SqliteLedger, person: Person, approver: TerminalApprover
 ) -> None:
@@ -385,6 +415,22 @@ async def test_a_long_request_is_shown_page_by_page_and_in_full(
         assert shown.count("x") >= 50 * 80
         person.types("o\n")
     assert (await asked).state == state
+    person.leaves()
+
+
+async def test_an_answer_that_is_typed_before_the_end_was_seen_is_none(ledger: SqliteLedger, clock: FixedClock) -> None:
+    """Typed ahead on the first page, a yes only turns pages; the answer is what is typed after the last one."""
+    person = Person(columns=60, rows=24)
+    approver = TerminalApprover(ledger, clock, person.stream, person.stream)
+    diff = "".join(f"+line {number}\n" for number in range(60))
+    asked = asks(approver, ledger.request(asking(diff=diff), {}))
+    await person.sees("more lines; Enter: go on")
+    person.types("y\ny\ny\ny\ny\ny\ny\ny\n")
+    await person.sees(QUESTION)
+    assert not (await asyncio.wait((asked,), timeout=0.3))[0]
+    assert "+line 59" in person.seen
+    person.types("n\n")
+    assert (await asked).state == "denied"
     person.leaves()
 
 

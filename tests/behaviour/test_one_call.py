@@ -1,6 +1,6 @@
 """The way of one call through the kernel: what is written, in which order, and what never gets through.
 
-Longer than 400 lines because it is one table of one subject.
+Longer than 500 lines because it is one table of one subject.
 """
 
 from __future__ import annotations

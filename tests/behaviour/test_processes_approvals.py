@@ -12,7 +12,8 @@ from handrail import Runtime
 from handrail.ports import Reply
 from handrail.words import Outcome
 
-ENABLED: dict[str, Any] = {"tools": {"enable": ["exec"]}}
+# Each call is made in a run of its own.
+ENABLED: dict[str, Any] = {"tools": {"enable": ["exec"]}, "approvals": {"keep_after_run": True}}
 
 
 @pytest.fixture(autouse=True)

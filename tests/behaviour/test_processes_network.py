@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from behaviour._commands import need_sandbox
 from handrail import Runtime
+from handrail.front.cli.root import handrail
 from handrail.store import reader
 
 CLIENT = """
@@ -32,7 +35,7 @@ except OSError as error:
 print(*(f"{name}={value}" for name, value in sorted(os.environ.items()) if "proxy" in name.lower()), sep="\\n")
 """
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
-SAID = ("host", "method", "address", "bytes_sent", "bytes_received", "problem")
+SAID = ("kind", "host", "method", "address", "bytes_sent", "bytes_received", "problem")
 
 
 class Server:
@@ -87,7 +90,7 @@ async def visited(
         line = f"python3 client.py {server.port} {' '.join(hosts)}"
         outcome = await runtime.call("run_command", {"command": line})
         assert outcome.ok, outcome.content
-        events = [e for e in reader.events(runtime.parts.folder.path) if e["kind"] == "net.connected"]
+        events = [e for e in reader.events(runtime.parts.folder.path) if e["kind"].startswith("net.")]
         assert {event["call_id"] for event in events} <= {outcome.call_id}
         made = [{name: event[name] for name in SAID if name in event} for event in events]
     return outcome.data["stdout"].splitlines(), made
@@ -104,6 +107,7 @@ async def test_an_allowed_host_answers_and_each_connection_is_on_record(
     assert [line.split()[:2] for line in got] == [["good.test", "200"], ["evil.test", "403"]]
     refused, answered = sorted(made, key=lambda event: event["host"])
     why = refused.pop("problem")
+    assert (refused.pop("kind"), answered.pop("kind")) == ("net.refused", "net.connected")
     nothing = {"method": "GET", "address": "", "bytes_sent": 0, "bytes_received": 0}
     assert (server.heard, refused) == (1, {"host": f"evil.test:{server.port}", **nothing})
     assert why.startswith("HOST_NOT_ALLOWED: ")
@@ -145,6 +149,39 @@ async def test_a_rule_denies_a_host_that_settings_allow(work: Path, own_user: Pa
     rules = [{"effect": "deny", "touch": "net.connect", "target": "good.test"}]
     got, _ = await visited(work, settings(f"good.test:{server.port}", rules=rules), server, "good.test")
     assert (got[0].split()[1], server.heard) == ("403", 0)
+
+
+async def test_a_refused_connection_is_told_in_the_outcome_the_tree_the_table_and_the_logs(
+    work: Path, own_user: Path, server: Server
+) -> None:
+    """As refused, with the host and the reason; the connection that was made is told as made."""
+    host, other = f"evil.test:{server.port}", f"good.test:{server.port}"
+    (work / "client.py").write_text(CLIENT)
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    async with Runtime.open(work, config=settings(other), mode="headless") as runtime:
+        runtime.parts.outside.resolver = resolve
+        line = f"python3 client.py {server.port} good.test evil.test evil.test"
+        outcome = await runtime.call("run_command", {"command": line})
+        folder = runtime.parts.folder.path
+    told = [warning for warning in outcome.warnings if "refused" in warning]
+    assert [warning.partition(" was refused: HOST_NOT_ALLOWED: ")[0] for warning in told] == [f"a connection to {host}"]
+    assert f"Denied on the way: {host} is not in exec.allowed_hosts (allowed: {other})" in told[0]
+    drawn = invoke("runs", "tree", folder.name, workspace=work)
+    assert drawn.count(f"connection refused: {host} (HOST_NOT_ALLOWED") == 2
+    assert drawn.count(f"connected to {other}") == 1
+    assert invoke("runs", "show", folder.name, workspace=work).count(f"connection refused: {host}") == 2
+    logged = json.loads((folder / "logs" / "tools.jsonl").read_text())
+    assert logged["artifacts"]["connections_refused"] == [host, host]
+
+
+def invoke(*words: str, workspace: Path) -> str:
+    """Run a verb of the command line and give its output, unwrapped."""
+    done = CliRunner().invoke(handrail, [*words, "--workspace", str(workspace)], env={"COLUMNS": "400"})
+    assert done.exit_code == 0, done.output
+    return done.output
 
 
 async def test_without_hosts_there_is_no_way_out(work: Path, own_user: Path, server: Server) -> None:

@@ -1,7 +1,9 @@
-"""A command whose changes are reviewed: a person sees the diff, and all of it is kept or none."""
+"""A command whose changes are reviewed: a person sees the diff, and it is kept or not."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ from behaviour._commands import need_sandbox, run, runtime
 from handrail import Outcome
 from handrail.errors import Code
 from handrail.ports import Reply, Request
+from handrail.sandbox.plan import layers_beside
 from handrail.testing import ScriptedApprover
-from workspaces import below
+from workspaces import below, sha
 
 REVIEW = {"exec": {"workspace": "review"}, "limits": {"max_repeats": 1000}}
 CHANGE = "sed -i s/two/zwei/ a.txt; rm gone; rm -r d; mkdir -p n/e; echo hi > n/x; chmod 755 n/x; echo out"
@@ -37,6 +40,19 @@ def files(work: Path) -> None:
 def on_diff(answer: str) -> ScriptedApprover:
     """Say yes to the command, and something else to its changes."""
     return ScriptedApprover(lambda request: answer if request.diff else "once")
+
+
+def _whole(work: Path) -> dict[str, tuple[int, bytes | str | None]]:
+    """All there is, with modes and what links lead to."""
+    found: dict[str, tuple[int, bytes | str | None]] = {}
+    for path in sorted(work.rglob("*")):
+        what: bytes | str | None = None
+        if path.is_symlink():
+            what = os.readlink(path)
+        elif path.is_file():
+            what = path.read_bytes()
+        found[str(path.relative_to(work))] = (path.lstat().st_mode & 0o777, what)
+    return found
 
 
 async def reviewed(work: Path, approver: Any, command: str = CHANGE, **how: Any) -> Outcome:
@@ -145,25 +161,191 @@ async def test_what_changed_meanwhile_is_not_overwritten(work: Path) -> None:
     assert below(work) == {"a.txt": b"one\ntwo\n", "gone": b"theirs", "d": None, "d/b": b"b"}
 
 
-async def test_what_cannot_be_kept_drops_all(work: Path) -> None:
-    """A link is no file that could be judged and put back."""
+async def test_what_cannot_be_kept_is_left_out_by_itself(work: Path) -> None:
+    """A pipe is no file that could be judged and put back; all else is kept."""
     before = below(work)
-    outcome = await reviewed(work, on_diff("once"), "echo x > a.txt; ln -s /etc/passwd link")
-    assert outcome.error is not None
-    assert outcome.error.code == Code.POLICY_DENIED
-    assert "link" in outcome.error.message
-    assert below(work) == before
+    outcome = await reviewed(work, on_diff("once"), "echo x > a.txt; mkfifo pipe; echo y > fresh")
+    assert outcome.ok, outcome.content
+    assert below(work) == before | {"a.txt": b"x\n", "fresh": b"y\n"}
+    assert outcome.warnings == ("pipe was not kept: it is a device, pipe or socket",)
 
 
-async def test_a_timeout_drops_the_changes(work: Path) -> None:
-    """What did not end by itself left nothing whole."""
+async def test_links_hard_links_modes_and_times_are_kept_and_undone(work: Path) -> None:
+    """Renamed into the workspace, a file is the very one that the program made."""
+    (work / "old-link").symlink_to("a.txt")
+    (work / "a.txt").chmod(0o640)
+    before = _whole(work)
+    line = (
+        "ln -s a.txt link; ln -sfn gone old-link; echo x > one; ln one two; mkdir -m 750 n; touch -d 2001-02-03T00:00Z "
+        "n/dated one; chmod 600 a.txt; ln -s nowhere d/dangling; chmod 710 n; touch -d 2002-02-03T00:00Z n"
+    )
+    approver = on_diff("once")
+    async with runtime(work, config=REVIEW, approver=approver) as opened:
+        outcome = await run(opened, line)
+        assert outcome.ok, outcome.content
+        kept = _whole(work)
+        same = os.path.samefile(work / "one", work / "two")
+        times = [int((work / name).stat().st_mtime) for name in ("one", "n/dated", "n")]
+        undone = await opened.undo(outcome.call_id)
+    assert kept == before | {
+        "a.txt": (0o600, b"one\ntwo\n"),
+        "link": (0o777, "a.txt"),
+        "old-link": (0o777, "gone"),
+        "one": (0o644, b"x\n"),
+        "two": (0o644, b"x\n"),
+        "n": (0o710, None),
+        "n/dated": (0o644, b""),
+        "d/dangling": (0o777, "nowhere"),
+    }
+    assert (same, times) == (True, [981158400, 981158400, 1012694400])
+    assert undone.ok, undone.content
+    assert _whole(work) == before
+
+
+async def test_a_new_link_out_of_the_roots_is_asked_for(work: Path) -> None:
+    """One that stays within them is like any new file."""
+    approver = on_diff("no")
+    inside = await reviewed(work, approver, "ln -s d/b link")
+    assert (inside.ok, os.readlink(work / "link")) == (True, "d/b")
+    outside = await reviewed(work, approver, "ln -s /etc/passwd out")
+    assert outside.error is not None
+    assert outside.error.code == Code.APPROVAL_DENIED
+    assert "new link out -> /etc/passwd" in approver.asked[-1].diff
+    assert not os.path.lexists(work / "out")
+
+
+async def test_what_a_program_changed_until_its_timeout_is_judged(work: Path) -> None:
+    """Kept with a yes that knows of the timeout, dropped with a no."""
     before = below(work)
-    async with runtime(work, config=REVIEW, approver=on_diff("once")) as opened:
-        outcome = await run(opened, "echo x > a.txt; sleep 60", timeout_seconds=0.5)
+    kept = {}
+    for answer in ("no", "once"):
+        approver = on_diff(answer)
+        async with runtime(work, config=REVIEW, approver=approver) as opened:
+            outcome = await run(opened, "echo x > a.txt; sleep 60", timeout_seconds=0.5)
+        kept[answer] = below(work)
+        assert outcome.error is not None
+        assert "time limit" in approver.asked[-1].impact["failed"][0]
     assert outcome.error is not None
     assert outcome.error.code == Code.TIMEOUT
-    assert any("dropped" in warning for warning in outcome.warnings)
-    assert below(work) == before
+    assert kept == {"no": before, "once": before | {"a.txt": b"x\n"}}
+
+
+async def _once_layered(own_user: Path, name: str) -> None:
+    """Wait until a running program has changed a file in its layer."""
+    while not [*(own_user / "state/handrail/layers").glob(f"*/upper/{name}")]:
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("answer", ["no", "once", "pending"])
+async def test_an_edit_made_while_the_program_ran_is_not_replaced_without_a_yes(
+    work: Path, own_user: Path, answer: str
+) -> None:
+    """Whatever rules allow; the rest of the change is kept."""
+    rules = [{"effect": "allow", "touch": name} for name in ("proc.exec", "fs.write", "fs.delete")]
+    approver = on_diff(answer)
+    async with runtime(work, config={**REVIEW, "rules": rules}, approver=approver) as opened:
+        running = asyncio.ensure_future(run(opened, "echo mine > a.txt; rm gone; echo new > fresh; sleep 0.5"))
+        await _once_layered(own_user, "fresh")
+        (work / "a.txt").write_text("theirs\n")
+        (work / "gone").write_text("theirs\n")
+        outcome = await running
+    [asked] = approver.asked
+    assert outcome.ok, outcome.content
+    assert "-theirs\n+mine\n" in asked.diff
+    assert asked.impact["changed by others meanwhile"] == ["a.txt", "gone"]
+    rest = {"d": None, "d/b": b"b", "fresh": b"new\n"}
+    assert below(work) == rest | (
+        {"a.txt": b"mine\n"} if answer == "once" else {"a.txt": b"theirs\n", "gone": b"theirs\n"}
+    )
+    said = [warning for warning in outcome.warnings if warning.startswith("not kept: a.txt, gone")]
+    assert len(said) == (answer != "once")
+    if said:  # and what the program made of it is not lost, either
+        assert f"a.txt as images/{sha(b'mine' + bytes([10]))}" in said[0]
+
+
+async def test_two_commands_run_at_the_same_time_and_both_are_kept(work: Path, own_user: Path) -> None:
+    """Each waits for what the other one does, in its layer, so that neither could end first."""
+    async with runtime(work, config=REVIEW, approver=on_diff("once")) as opened:
+        first = asyncio.ensure_future(run(opened, "echo 1 > one; sleep 0.5; echo 1 >> one"))
+        await _once_layered(own_user, "one")
+        second = asyncio.ensure_future(run(opened, "echo 2 > two"))
+        quick = await second
+        still_runs = not first.done()
+        slow = await first
+    assert (quick.ok, still_runs, slow.ok) == (True, True, True)
+    assert [(work / name).read_text() for name in ("one", "two")] == ["1\n1\n", "2\n"]
+
+
+@pytest.fixture(params=["memory", "memory, no exchange", "beside"])
+def elsewhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A machine where the state folder is on another file system; in memory, also one that cannot exchange names."""
+    monkeypatch.setattr(
+        "handrail.processes.layer_home.homes",
+        lambda _, root: (layers_beside(root),) if request.param == "beside" else (),
+    )
+    if request.param.endswith("exchange"):
+        monkeypatch.setattr("handrail.workspace.names.exchange", lambda *_: False)
+    return str(request.param)
+
+
+async def test_a_layer_elsewhere_is_kept_and_undone_in_the_same_way(work: Path, elsewhere: str) -> None:
+    """In memory, or in a hidden folder beside the workspace, that is empty afterwards."""
+    before = _whole(work)
+    line = f"{CHANGE}; ln -s a.txt link; echo y > one; ln one two; touch -d 2001-02-03T00:00Z one; mkfifo p"
+    async with runtime(work, config=REVIEW, approver=on_diff("once")) as opened:
+        outcome = await run(opened, line)
+        kept = _whole(work)
+        facts = (os.path.samefile(work / "one", work / "two"), int((work / "one").stat().st_mtime))
+        undone = await opened.undo(outcome.call_id)
+    assert outcome.ok, outcome.content
+    assert kept == {
+        "a.txt": (0o644, b"one\nzwei\n"),
+        "link": (0o777, "a.txt"),
+        "n": (0o755, None),
+        "n/e": (0o755, None),
+        "n/x": (0o755, b"hi\n"),
+        "one": (0o644, b"y\n"),
+        "two": (0o644, b"y\n"),
+    }
+    assert facts == (True, 981158400)
+    assert undone.ok, undone.content
+    assert _whole(work) == before
+    hidden = Path(layers_beside(str(work)))
+    assert [*hidden.glob("*")] == []
+    assert hidden.exists() == (elsewhere == "beside")
+
+
+async def test_a_program_that_changes_too_much_is_ended_and_judged(work: Path) -> None:
+    """The bound is on what its layer holds."""
+    config = {"exec": {"workspace": "review", "max_layer_bytes": 1 << 20}}
+    approver = on_diff("no")
+    async with runtime(work, config=config, approver=approver) as opened:
+        outcome = await run(opened, "echo x > a.txt; head -c 5000000 /dev/zero > big; sleep 60")
+    assert outcome.error is not None
+    assert "too much disk space" in approver.asked[-1].impact["failed"][0]
+    assert not (work / "big").exists()
+
+
+async def test_layers_that_killed_runtimes_left_are_removed_by_the_next_one(work: Path, own_user: Path) -> None:
+    """Nobody holds them any more."""
+    left = own_user / "state/handrail/layers/0123456789abcdef"
+    (left / "upper").mkdir(parents=True)
+    async with runtime(work, config=REVIEW):
+        assert not left.exists()
+
+
+async def test_the_layer_is_on_disk_unseen_and_gone_afterwards(work: Path, own_user: Path) -> None:
+    """In the state folder, which no program sees."""
+    layers = own_user / "state/handrail/layers"
+    async with runtime(work, config=REVIEW, approver=on_diff("once")) as opened:
+        running = asyncio.ensure_future(run(opened, f"echo x > fresh; sleep 0.3; ls {layers} 2>&1; true"))
+        await _once_layered(own_user, "fresh")
+        [layer] = {path.parent for path in layers.glob("*/upper/fresh")}
+        private = (layers.stat().st_mode & 0o777, layer.parent.stat().st_mode & 0o777)
+        outcome = await running
+    assert private == (0o700, 0o700)
+    assert "No such file" in outcome.data["stdout"]
+    assert [*layers.iterdir()] == []
 
 
 async def test_a_program_in_the_background_is_refused(work: Path) -> None:
@@ -196,13 +378,33 @@ async def test_the_wait_for_a_person_is_not_the_programs_time(work: Path) -> Non
 
 
 async def test_a_change_that_cannot_be_made_takes_back_those_made_before_it(work: Path, own_user: Path) -> None:
-    """A file that has other names is not replaced; then nothing else is kept either, and no note stays behind."""
-    (work / "z.txt").write_text("one\n")
-    (work.parent / "elsewhere").hardlink_to(work / "z.txt")
+    """A file that takes a name meanwhile is left alone; nothing else is kept then, and no note stays behind."""
     before = below(work)
-    outcome = await reviewed(work, on_diff("once"), f"{CHANGE}; echo two > z.txt")
-    assert (outcome.ok, below(work)) == (False, before)
+
+    def taken(request: Request) -> str:
+        if request.diff:
+            (work / "z.txt").write_text("theirs")
+        return "once"
+
+    outcome = await reviewed(work, ScriptedApprover(taken), f"{CHANGE}; echo two > z.txt")
+    assert (outcome.ok, below(work)) == (False, before | {"z.txt": b"theirs"})
     assert [*(own_user / "state/handrail/unfinished").iterdir()] == []
+
+
+async def test_a_file_with_other_names_is_replaced_by_itself_and_that_is_said(work: Path) -> None:
+    """The other names, which may lie elsewhere, keep what they hold, also after the undo."""
+    (work / "z.txt").write_text("one\n")
+    other = work.parent / "elsewhere"
+    other.hardlink_to(work / "z.txt")
+    async with runtime(work, config=REVIEW, approver=on_diff("once")) as opened:
+        outcome = await run(opened, "echo x > a.txt; echo two >> z.txt")
+        texts = [path.read_text() for path in (work / "a.txt", work / "z.txt", other)]
+        undone = await opened.undo(outcome.call_id)
+    assert outcome.ok, outcome.content
+    assert texts == ["x\n", "one\ntwo\n", "one\n"]
+    assert outcome.warnings == ("z.txt had other names (hard links): those keep the former content",)
+    assert undone.ok
+    assert [path.read_text() for path in (work / "a.txt", work / "z.txt", other)] == ["one\ntwo\n", "one\n", "one\n"]
 
 
 async def test_a_folder_that_became_a_file_is_kept_and_the_other_way_round(work: Path) -> None:

@@ -11,7 +11,11 @@ from behaviour._commands import need_sandbox
 from handrail import Outcome, Runtime
 from handrail.ports import Reply
 
-CONFIG: dict[str, Any] = {"tools": {"enable": ["exec"]}, "exec": {"workspace": "review"}}
+CONFIG: dict[str, Any] = {
+    "tools": {"enable": ["exec"]},
+    "exec": {"workspace": "review"},
+    "approvals": {"keep_after_run": True},  # each call is made in a run of its own
+}
 LINE = {"command": "sed -i s/one/two/ a.txt"}
 
 

@@ -26,11 +26,13 @@ def test_each_limit_comes_from_its_own_setting() -> None:
         "max_open_files": 104,
         "max_cpu_seconds": 105,
         "max_scratch_bytes": 106,
+        "max_layer_bytes": 107,
     }
     settings = Settings.model_validate({"exec": told})
     assert terms_of(settings).bounds == Bounds(
         memory_bytes=101, processes=102, file_bytes=103, open_files=104, cpu_seconds=105, scratch_bytes=106
     )
+    assert terms_of(settings).layer_bytes == 107
 
 
 @pytest.mark.parametrize(("least", "code"), [("A", Code.SANDBOX_UNAVAILABLE), ("B", None)])

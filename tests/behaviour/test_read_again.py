@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from handrail import Answer, Outcome, Reads, Runtime, Workspace, tool
-from handrail.workspace import recent
 
 TEXT = "a quiet line\n" * 20
 
@@ -151,17 +150,3 @@ async def test_limits_of_lines_are_kept_apart(work: Path) -> None:
     async with Runtime.open(work, config={}) as runtime:
         shown = [(await read(runtime, "f.txt", limit=limit)).data["end"] for limit in (5, 2000, 7, 2000, 5)]
     assert shown == [5, 20, 7, 20, 5]
-
-
-async def test_only_so_much_is_kept_in_memory(work: Path) -> None:
-    """However many files are read, a bounded number of small ones is remembered."""
-    names = [f"{number}.txt" for number in range(recent.MOST_FILES + 50)]
-    for name in names:
-        (work / name).write_text(name)
-    (work / "large.txt").write_text("x\n" * recent.MOST_BYTES)
-    async with Runtime.open(work, config={}) as runtime:
-        for name in (*names, "large.txt"):
-            await read(runtime, name)
-        kept = runtime.parts.files._shared[-1]._contents
-    assert 0 < len(kept) <= recent.MOST_FILES
-    assert max(len(content.data) for content in kept.values()) <= recent.MOST_BYTES

@@ -43,27 +43,30 @@ def skills(work: Path, own_user: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_a_script_is_asked_for_and_gets_its_arguments_as_they_are(opens: Any, skills: Path) -> None:
-    """The person sees the script itself; nothing but this call is approved, whatever was answered."""
+    """The person sees the script itself; a yes for the run covers the same call of it and no other."""
     approver = ScriptedApprover("run")
     args = ["a b", "$(id)", "`id`", "; exit 3", "", "*", "--flag=é"]
     async with opens(enable=("exec",), approver=approver) as runtime:
         outcome = await runtime.call("run_script", {"skill": "pdf", "script": "scripts/argv.py", "args": args})
         await runtime.call("run_script", {"skill": "pdf", "script": "scripts/argv.py", "args": args})
+        assert len(approver.asked) == 1
+        await runtime.call("run_script", {"skill": "pdf", "script": "scripts/argv.py", "args": ["other"]})
     assert outcome.ok, outcome.content
     assert orjson.loads(outcome.data["stdout"])[0] == args
-    assert (outcome.scope, len(approver.asked)) == ("call", 2)
+    assert (outcome.scope, len(approver.asked)) == ("run", 2)
     assert approver.asked[0].diff.endswith(ARGV)
     assert approver.asked[0].impact["reads"] == [".agents/skills/pdf/scripts/argv.py"]
 
 
 async def test_it_is_off_until_enabled(opens: Any, skills: Path) -> None:
-    """And then a skill can leave it out."""
+    """And then a skill can leave it out, where skills narrow."""
     call = ("run_script", {"skill": "pdf", "script": "scripts/argv.py"})
     put_skill(skills, "narrow", "allowed-tools: Read")
     approver = ScriptedApprover("once")
     async with opens(approver=approver) as runtime:
         off = await runtime.call(*call)
-    async with opens(enable=("run_script",), approver=approver) as runtime:
+    config = {"skills": {"narrow": True}}
+    async with opens(enable=("run_script",), config=config, approver=approver) as runtime:
         await runtime.call("load_skill", {"skill_id": "narrow"})
         narrowed = await runtime.call(*call)
     rules = [outcome.error.details["rule"] for outcome in (off, narrowed)]

@@ -46,7 +46,6 @@ DENY = '[[rules]]\neffect = "deny"\n'
         ('[workspace]\nread = ["~"]\n', "error", 2, "holds the whole home folder"),
         ('[workspace]\nwrite = ["/.."]\n', "error", 2, "workspace.write is `/`"),
         ('[workspace]\nread = ["gone"]\n', "warning", 2, "there is no folder"),
-        ("[workspace]\nprotected = []\n", "warning", 2, "tools may read `.env` files"),
         ("[tools]\nenable = []\n", "note", 2, "only low-risk tools are offered"),
         ("[http]\nallowed_hosts = []\n", "note", 2, "no host can be reached"),
         ('[http]\nallowed_hosts = ["*"]\n', "warning", 2, "any public host"),

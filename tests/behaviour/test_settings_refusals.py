@@ -22,9 +22,14 @@ SECTIONS = [
     "skills",
     "memory",
     "search",
+    "programs",
     "approvals",
     "mcp",
+    "hooks",
+    "notify",
+    "serve",
     "limits",
+    "agent",
     "undo",
     "redaction",
 ]
@@ -81,10 +86,10 @@ def place(tmp_path: Path) -> Place:
             '[[rules]]\ntool = "x"\n',
             '1: rules[1].effect: is missing; a rule needs an effect: "allow", "ask" or "deny"',
         ),
-        ('[[rules]]\neffect = "deny"\n', "1: a rule needs at least one of `tool`, `touch`, `target`"),
+        ('[[rules]]\neffect = "deny"\n', "1: a rule needs at least one of `tool`, `touch`, `target`, `risk`"),
         (
             '[[rules]]\neffect = "deny"\nskill = "x"\ncaller = "mcp"\n',
-            "1: a rule needs at least one of `tool`, `touch`, `target`",
+            "1: a rule needs at least one of `tool`, `touch`, `target`, `risk`",
         ),
         (
             '[[rules]]\neffect = "deny"\ntool = "x"\n[[rules]]\neffect = "deny"\ntools = "x"\n',
@@ -92,7 +97,10 @@ def place(tmp_path: Path) -> Place:
         ),
         (
             '[[rules]]\neffect = "deny"\nid = "rules.9"\ntool = "x"\n',
-            "3: rules[1].id: no such key; a rule has effect, touch, target, tool, skill, caller, why, matches, misses",
+            (
+                "3: rules[1].id: no such key; a rule has effect, touch, target, tool, skill, caller, risk, "
+                "environment, why, matches, misses"
+            ),
         ),
         (
             '[[rules]]\neffect = "deny"\ntouch = "fs.reed"\n',

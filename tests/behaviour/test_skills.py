@@ -15,8 +15,19 @@ from tools._skill_desk import put_skill
 
 
 @pytest.fixture
+def opens(opens: Any) -> Any:
+    """Open a runtime where skills narrow."""
+
+    def make(*, config: dict[str, Any] | None = None, **how: Any) -> Any:
+        config = config or {}
+        return opens(config={**config, "skills": {"narrow": True, **config.get("skills", {})}}, **how)
+
+    return make
+
+
+@pytest.fixture
 def skills(work: Path, own_user: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace with a narrow skill, one beside it, one that is wider, and one that does not narrow."""
+    """A workspace with a narrow skill, one beside it, one that is wider, and one without a list; skills narrow."""
     monkeypatch.setenv("HOME", str(own_user))
     folder = work / ".agents/skills"
     put_skill(folder, "narrow", "allowed-tools: Read LS", files={"references/a.md": "abc"})

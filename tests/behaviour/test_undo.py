@@ -1,6 +1,6 @@
 """Undo puts back what calls changed, last first, and never over a later change.
 
-Longer than 400 lines because all of it shares the runs that are taken back and the way to break an undo off.
+Longer than 500 lines because all of it shares the runs that are taken back and the way to break an undo off.
 """
 
 from __future__ import annotations

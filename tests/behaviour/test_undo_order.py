@@ -250,3 +250,30 @@ def test_a_run_of_many_calls_and_large_deletions_is_planned_quickly() -> None:
     assert time.process_time() - began < 15
     assert (len(found.steps), len(found.first)) == (20_000, 2_000)
     assert sum(step.get("later", False) for step in found.steps) == 2_000
+
+
+def _replaced(count: int, *, lost: bool) -> list[dict[str, object]]:
+    """The ends of calls that replaced one file again and again; with `lost`, every second one by a program."""
+    ends: list[dict[str, object]] = []
+    for number in range(count):
+        change: dict[str, object] = {"path": "a.txt", "op": "replace", "before": f"{number:064}"}
+        change["after"] = f"{number + 1:064}"
+        if lost and number % 2:
+            change["kept"] = False
+        ends.append({"kind": "tool.completed", "tool": "edit_file", "call_id": f"c{number}", "files_changed": [change]})
+    return ends
+
+
+@pytest.mark.parametrize(("only", "lost"), [("c0", False), (None, False), (None, True), ("c0", True)])
+def test_replacements_of_one_file_are_planned_in_linear_time(only: str | None, lost: bool) -> None:
+    """Four times the calls take about four times the time; sixteen times is what pairs of calls would take."""
+    seconds = {}
+    for count in (2_000, 8_000):
+        ends = _replaced(count, lost=lost)
+        took = []
+        for _ in range(3):
+            began = time.process_time()
+            plan(ends, only)
+            took.append(time.process_time() - began)
+        seconds[count] = min(took)
+    assert seconds[8_000] < 9 * seconds[2_000] + 0.05, seconds

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from behaviour._commands import need_sandbox
 from handrail import Reads, Writes
 from handrail.catalog import Tool, tool
 from handrail.errors import Code
@@ -130,3 +131,29 @@ async def test_a_long_run_keeps_checkpoints_while_it_goes_on(opens: Any, monkeyp
             await runtime.call("now", {})
         await runtime.parts.journal._syncer.done(lambda: None)
         assert kept.exists()
+
+
+@pytest.mark.parametrize("changes", [True, False])
+async def test_a_script_that_a_rule_allows_runs_as_it_was_judged(opens: Any, work: Path, changes: bool) -> None:
+    """Changed while the call stood in the queue, it is not run; as it was, it is."""
+    need_sandbox()
+    script = work / "case.sh"
+    script.write_text("echo first\n")
+    gate = Gate()
+    config = {"exec": {"allow": ["bash case.sh"]}}
+    async with opens(enable=("exec", "hold"), config=config, tools=[holding(gate)], mode="headless") as runtime:
+        before = asyncio.ensure_future(runtime.call("hold", {"path": "out.txt"}))
+        await gate.begun.wait()
+        waiting = asyncio.ensure_future(runtime.call("run_command", {"command": "bash case.sh > out.txt"}))
+        while not any(step.scripts for step in runtime.kernel._active.values()):
+            await asyncio.sleep(0.001)
+        script.write_text("echo second\n" if changes else "echo first\n")
+        gate.go_on.set()
+        assert (await before).ok
+        outcome = await waiting
+    if changes:
+        assert outcome.error.code == Code.STALE_FILE
+        assert not (work / "out.txt").exists()
+    else:
+        assert outcome.ok, outcome.content
+        assert (work / "out.txt").read_text() == "first\n"

@@ -282,7 +282,7 @@ async def replaced(files: WorkspaceFiles, number: int) -> None:
 async def test_a_call_in_place_is_durable_before_it_acts_and_its_file_before_it_is_answered(
     opens: Any, work: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Start line, sync; file, sync; name; folder, sync; end line: in this order, and all of it in the loop's thread."""
+    """Start line, sync; file, sync; name; folder, sync; number, end line: in this order, all in the loop's thread."""
     async with opens(enable=("fs",)) as runtime:
         for number in range(2 * FIRST):
             assert (await write(runtime, f"{number}")).ok
@@ -290,7 +290,7 @@ async def test_a_call_in_place_is_durable_before_it_acts_and_its_file_before_it_
         outcome = await write(runtime, "last")
         taken, waited = list(steps), list(disk.waited)
     assert (outcome.ok, (work / "last").read_text(), waited) == (True, "last", ["loop"] * 3)
-    assert taken == ["line", "sync line", "data", "sync file", "name", "sync folder", "line"]
+    assert taken == ["line", "sync line", "data", "sync file", "name", "sync folder", "line", "line"]
 
 
 async def test_nothing_is_written_in_place_when_the_journal_cannot_be_synced(

@@ -1,6 +1,6 @@
 """clude-code, promise by promise; each docstring begins with the section of its document.
 
-Longer than 400 lines because every promise of the document is a test of its own.
+Longer than 500 lines because every promise of the document is a test of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from dialects._speaking import Speak
-from handrail import Decision, Misuse, Problem, SettingsFault, dialects, preset, tool
+from handrail import Decision, Problem, SettingsFault, dialects, preset, tool
+from handrail.front.cli._tables import display_panel
 from handrail.policy import decide
 from handrail.settings import foreign
 from handrail.testing import RecordingScreen, ScriptedApprover
@@ -34,6 +35,8 @@ NAMES = [
     "run_terminal_cmd", "job_list", "job_read", "job_stop", "display", "read_lints", "update_memory",
 ]  # fmt: skip
 PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+ONE\n*** End Patch\n"
+LEVELS = ["info", "success", "warning", "error", "progress"]
+HANDRAIL = [sys.executable, "-c", "from handrail.front.cli import main; main()"]
 SECRET = "ghp_" + "x7Qm2Kd9" * 4 + "x7Qm"
 
 
@@ -152,12 +155,23 @@ async def test_a_request_names_its_own_id_and_the_result_repeats_it(speak: Speak
     assert told[0]["tool_call_id"] == "call-1"
 
 
-async def test_an_id_is_used_once(speak: Speak, project: Path) -> None:
-    """2.1: unique, so that a call can be replayed and found."""
+@pytest.mark.parametrize("bad", ["call-1", "a/b", "x" * 300, ".."])
+async def test_an_id_is_used_once(speak: Speak, project: Path, bad: str) -> None:
+    """2.1: unique, so that a call can be replayed and found; one that was used or is no name is refused by a result."""
     async with speak("clude", start="clude") as say:
         await say.handle(request())
-        with pytest.raises(Misuse, match="was used already"):
-            await say.handle(request())
+        (told,) = await say.handle(request(tool_call_id=bad))
+        lines = say.events()
+    assert list(told) == ["tool_call_id", "ok", "payload", "error", "duration_ms"]
+    assert (told["tool_call_id"], told["ok"], told["payload"], told["error"]["code"]) == (
+        bad,
+        False,
+        None,
+        "INVALID_ARGS",
+    )
+    assert [(line["tool_call_id"], line["result"]["ok"]) for line in lines] == [
+        ("call-1", True), (told["error"]["details"]["recorded_as"], False),
+    ]  # fmt: skip
 
 
 async def test_a_request_names_the_version_it_was_written_for(speak: Speak, project: Path) -> None:
@@ -205,6 +219,31 @@ async def test_a_request_with_a_field_that_there_is_not_is_refused(speak: Speak,
             await say.handle(request(requested_permission=["fs.read"]))
         calls = [event for event in say.journal() if event["kind"].startswith("tool.")]
     assert (error.value.code, calls) == ("INVALID_ARGS", [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"requested_permission": ["fs.read"]}, "did you mean requested_permissions?"),
+        ({"timestamp": "now"}, "`timestamp`: expected a number"),
+        ({"requested_permissions": "fs.read"}, "`requested_permissions`: expected an array of texts"),
+        ({"tool": "display"}, "names a tool twice, as `name` and as `tool`"),
+        ({"args": None}, "needs `name` and `args`"),
+        ({"name": 7}, "needs `name`"),
+    ],
+)
+async def test_a_refused_request_is_a_result_under_its_own_id(
+    speak: Speak, project: Path, wrong: dict[str, Any], why: str
+) -> None:
+    """2.1, 2.2: what is wrong with the request is told, on record with its ids, and the next request is served."""
+    async with speak("clude", start="clude") as say:
+        told = await say.runtime.call_from({**request(tool_call_id="mine", trace_id="t1"), **wrong})
+        fine = await say.runtime.call_from(request(tool_call_id="next"))
+        line = say.events()[0]
+    assert (told["tool_call_id"], told["ok"], told["error"]["code"]) == ("mine", False, "INVALID_ARGS")
+    assert (why in told["error"]["message"], fine["ok"]) == (True, True)
+    assert (line["tool_call_id"], line["trace_id"], line["result"]) == ("mine", "t1", {"ok": False})
+    assert "a.txt" in json.dumps(line["args"]) or wrong == {"args": None}
 
 
 async def test_a_result_has_one_form(speak: Speak, project: Path) -> None:
@@ -395,6 +434,31 @@ async def test_policy_allows_denies_or_requires_confirmation(speak: Speak, proje
     assert told == [Decision.ALLOW, Decision.DENY, Decision.ASK]
 
 
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        (["read_file", "path=a.txt"], {"decision": "ALLOW"}),
+        (["apply_patch", f"patch_text={PATCH}"], {"decision": "ALLOW"}),
+        (["delete_file", "path=a.txt"], {"decision": "REQUIRE_CONFIRMATION", "scope": "call"}),
+        (["run_terminal_cmd", "command=rm -rf /"],
+         {"decision": "DENY", "code": "COMMAND_NOT_ALLOWED", "reason": "rm would remove all of /"}),
+    ],
+)  # fmt: skip
+def test_the_command_line_answers_in_the_words_of_the_document(
+    project: Path, call: list[str], answer: dict[str, str]
+) -> None:
+    """4.2: ALLOW | DENY(code, reason) | REQUIRE_CONFIRMATION(scope)."""
+    explain = [*HANDRAIL, "policy", "explain", "--preset", "clude", "--dialect", "clude", *call]
+    told, shown = (
+        subprocess.run([*explain, *more], cwd=project, capture_output=True, text=True, check=False, timeout=60).stdout
+        for more in (["--json"], [])
+    )
+    fields = json.loads(told)
+    decision, *details = answer.values()
+    assert {name: fields.get(name) for name in ("tool", *answer)} == {"tool": call[0], **answer}
+    assert shown.splitlines()[0] == f"{call[0]}: {decision}" + (f"({', '.join(details)})" if details else "")
+
+
 async def test_confirmation_names_the_scope_it_would_hold_for(speak: Speak, project: Path) -> None:
     """4.2: REQUIRE_CONFIRMATION(scope)."""
     async with speak("clude", start="clude", mode="headless") as say:
@@ -466,18 +530,51 @@ async def test_commands_have_no_network(speak: Speak) -> None:
     assert (told["error"]["code"], server.connections) == ("EXIT_NONZERO", 0)
 
 
-async def test_hosts_and_networks_can_be_allowed(speak: Speak) -> None:
-    """4.2.1: allow list of domains and addresses: what it names is reached, nothing else is."""
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+async def test_hosts_and_networks_can_be_allowed(speak: Speak, name: str) -> None:
+    """4.2.1: allow list of domains and addresses: a command reaches what it names, and nothing else."""
+    fetch = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=20).read())"
     async with serving() as server, serving() as other:
-        listed = [f"127.0.0.1:{server.port}", "*.example.org", "127.0.0.0/8"]
-        config = foreign.clude({"network_allowlist": listed})
-        config["tools"]["enable"].append("http_fetch")
+        listed = [f"{name}:{server.port}", "127.0.0.0/8"]
         server.on("/", b"ok")
-        async with speak("tool-hub", config=config) as say:
-            told = [await say("core/http.fetchText", url=one.url("/")) for one in (server, other)]
-            named = say.runtime.explain("core/http.fetchText", {"url": "https://api.example.org/"}).decision
-    assert (told[0]["ok"], told[1]["error"]["kind"], named) == (True, "HTTP_DISALLOWED_HOST", Decision.ALLOW)
+        urls = [f"http://{name}:{one.port}/" for one in (server, other)]
+        config = foreign.clude({"network_allowlist": listed})
+        async with speak("clude", config=config, approver=ScriptedApprover("once")) as say:
+            told = [
+                await say("run_terminal_cmd", command=f'NO_PROXY= no_proxy= python3 -c "{fetch}" {url}') for url in urls
+            ]
+    assert (told[0]["payload"]["stdout"], told[1]["error"]["code"]) == ("b'ok'\n", "EXIT_NONZERO")
     assert (len(server.asked), len(other.asked)) == (1, 0)
+
+
+async def test_an_address_on_the_list_is_reached_wherever_it_is(speak: Speak) -> None:
+    """4.2.1: allow list of IPs: the address alone opens it, also on this machine; the one beside it stays closed."""
+    fetch = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=20).read())"
+    async with serving() as server:
+        server.on("/", b"ok")
+        config = foreign.clude({"network_allowlist": [f"127.0.0.1:{server.port}"]})
+        async with speak("clude", config=config, approver=ScriptedApprover("once")) as say:
+            told = [
+                await say(
+                    "run_terminal_cmd", command=f'NO_PROXY= no_proxy= python3 -c "{fetch}" http://{one}:{server.port}/'
+                )
+                for one in ("127.0.0.1", "127.0.0.2")
+            ]
+    assert (told[0]["payload"]["stdout"], told[1]["error"]["code"]) == ("b'ok'\n", "EXIT_NONZERO")
+
+
+@pytest.mark.parametrize(
+    ("listed", "network"),
+    [
+        ("10.1.2.3", ["10.1.2.3/32"]),
+        ("[fd00::1]:443", ["fd00::1/128"]),
+        ("example.org:8080", []),
+        ("10.1.0.0/16", ["10.1.0.0/16"]),
+    ],
+)
+def test_an_address_opens_itself_and_no_more(listed: str, network: list[str]) -> None:
+    """4.2.1: what a list names is what settings hold."""
+    assert foreign.clude({"network_allowlist": [listed]})["http"]["allowed_networks"] == network
 
 
 async def test_writing_is_allowed_and_can_be_taken_back(speak: Speak, project: Path) -> None:
@@ -578,13 +675,27 @@ async def test_a_command_may_take_two_minutes(speak: Speak) -> None:
     assert (told["error"]["code"], told["error"]["details"]["stdout"]) == ("TIMEOUT", "begun\n")
 
 
-async def test_max_output_bytes_bounds_what_is_shown(speak: Speak) -> None:
-    """5.2: max_output_bytes stands beside timeout_ms; the tail stays, and the whole is kept."""
-    config = foreign.clude({"max_output_bytes": 8000})
+MEGABYTE = 1024 * 1024
+
+
+async def test_a_megabyte_of_output_is_shown_by_default(speak: Speak) -> None:
+    """5.2: max_output_bytes is 1 to 5 MB by default; 100,000 lines within it are all shown."""
+    async with speak("clude", start="clude", approver=ScriptedApprover("once")) as say:
+        told = await say("run_terminal_cmd", command="seq 1 100000")
+    assert told["payload"]["stdout"].split() == [str(number) for number in range(1, 100_001)]
+    assert (foreign.clude({})["limits"]["max_output_bytes"], say.last.refs) == (MEGABYTE, ())
+
+
+@pytest.mark.parametrize("most", [8000, 200_000, 3 * MEGABYTE])
+async def test_max_output_bytes_is_a_setting(speak: Speak, most: int) -> None:
+    """5.2: max_output_bytes stands beside timeout_ms; bytes bound what is shown, not lines."""
+    config = foreign.clude({"max_output_bytes": most})
     async with speak("clude", config=config, approver=ScriptedApprover("once")) as say:
-        told = await say("run_terminal_cmd", command="seq 1 20000")
-    text = told["payload"]["stdout"]
-    assert (len(text) <= 8000, text.rstrip().endswith("20000"), len(say.last.refs)) == (True, True, 1)
+        told = await say("run_terminal_cmd", command="seq 1 300000")
+    text, whole = told["payload"]["stdout"], "".join(f"{number}\n" for number in range(1, 300_001))
+    assert (text == whole) == (most > len(whole))
+    assert most // 4 < len(text) <= most
+    assert text.endswith("300000\n")
     for wrong in (0, "8000", True, 1.5):
         with pytest.raises(SettingsFault, match="max_output_bytes: expected a whole number above 0"):
             foreign.clude({"max_output_bytes": wrong})
@@ -594,11 +705,10 @@ async def test_too_much_output_keeps_its_tail(speak: Speak) -> None:
     """5.2: what is over the limit is cut out; the tail stays, and the whole is kept."""
     async with speak("clude", start="clude", approver=ScriptedApprover("once")) as say:
         told = await say("run_terminal_cmd", command="seq 1 200000")
-    assert (told["payload"]["stdout"].rstrip().endswith("200000"), len(told["payload"]["stdout"]) < 100_000) == (
-        True,
-        True,
-    )
-    assert told["payload"]["stdout_info"]["ref"].startswith("run:observations/")
+    text = told["payload"]["stdout"]
+    assert (text.endswith("200000\n"), len(text) <= MEGABYTE) == (True, True)
+    kept = say.folder / told["payload"]["stdout_info"]["ref"].removeprefix("run:")
+    assert kept.read_text() == "".join(f"{number}\n" for number in range(1, 200_001))
 
 
 async def test_a_background_task_is_recorded_with_pid_and_arguments(speak: Speak) -> None:
@@ -708,6 +818,14 @@ async def test_codebase_search_takes_a_query_and_directories(speak: Speak, proje
     assert [found["file"] for found in beside["payload"]["places"] if found["file"] == "a.txt"] == []
 
 
+async def test_no_target_directories_are_the_whole_workspace(speak: Speak, project: Path) -> None:
+    """6.2: an empty list names no folder to leave anything out."""
+    given: list[dict[str, Any]] = [{"target_directories": []}, {}, {"target_directories": ["src"]}]
+    async with speak("clude", start="clude") as say:
+        told = [await say("codebase_search", {"query": "main", **more}) for more in given]
+    assert [result["payload"]["places"][0]["file"] for result in told] == ["src/main.py"] * 3
+
+
 async def test_codebase_search_degrades_to_grep(speak: Speak, project: Path) -> None:
     """6.2: optional: without its index grep answers, and a warning says so."""
     async with speak("clude", start="clude", config={"search": {"index": False}}) as say:
@@ -797,15 +915,35 @@ async def test_display_reaches_whoever_watches_live(speak: Speak) -> None:
 
 
 def test_display_is_a_panel_with_live_and_a_line_without(work: Path) -> None:
-    """6.4.1: on the command line --live shows it among what happens; without, one line is its preview."""
-    start = [sys.executable, "-c", "from handrail.front.cli import main; main()"]
+    """6.4.1: --live shows it among what happens, with thought and evidence; without, one line is its preview."""
     asked = ["call", "--dialect", "clude", "display", "content=正在分析…", "level=warning", "title=Step"]
+    asked += ["thought=先把链路收口", 'evidence=["cli/chat_handler.py", "plugins/ui/opencode_tui.py"]']
     told = [
-        subprocess.run([*start, *asked, *more], cwd=work, capture_output=True, text=True, check=True, timeout=60).stderr
+        subprocess.run([*HANDRAIL, *asked, *more], cwd=work, capture_output=True, text=True, check=True, timeout=60)
         for more in (["--live"], [])
     ]
-    assert ["Step" in told[0], "正在分析…" in told[0], "▶ display" in told[0]] == [True] * 3
-    assert told[1] == "[warning] 正在分析…\n"
+    panel = told[0].stderr.partition("╯")[0]
+    shown = ["Step", "正在分析…", "先把链路收口", "• cli/chat_handler.py", "• plugins/ui/opencode_tui.py"]
+    assert [text in panel for text in shown] == [True] * 5
+    assert "▶ display" in told[0].stderr
+    assert told[1].stderr == "[warning] 正在分析…\n"
+
+
+def test_live_tells_calls_in_the_words_of_the_document(work: Path) -> None:
+    """6.4.1: observability with --live: the tool and arguments as they were asked for, also of a refused call."""
+    asked = ["call", "--live", "--preset", "clude", "--dialect", "clude", "--headless"]
+    lines = []
+    for more in (["glob_file_search", "glob_pattern=*.py"], ["delete_file", "path=a.txt"]):
+        told = subprocess.run([*HANDRAIL, *asked, *more], cwd=work, capture_output=True, text=True, check=False)
+        lines += [line.partition("▶ ")[2] for line in told.stderr.splitlines() if "▶" in line]
+    assert lines == ["glob_file_search glob_pattern=*.py (allow)", "delete_file path=a.txt (ask)"]
+
+
+def test_the_level_changes_the_style_of_a_display() -> None:
+    """6.4.1: message level (affects the display style)."""
+    styles = [display_panel({"content": "x", "level": level}, 40).border_style for level in LEVELS]
+    assert len(set(styles)) >= 4
+    assert styles[LEVELS.index("error")] != styles[LEVELS.index("info")]
 
 
 @pytest.mark.parametrize(
@@ -842,6 +980,17 @@ async def test_read_lints_takes_paths(speak: Speak, project: Path) -> None:
     assert (found["file"], found["line"], found["column"], found["severity"], found["source"]) == (
         "bad.json", 1, 2, "error", "json",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+async def test_a_new_note_names_no_note_before_it(speak: Speak, nothing: str | None) -> None:
+    """6.5: the signature has four fields; where there is nothing to name, null and an empty text say so."""
+    made = {"title": "t", "knowledge_to_store": "x", "existing_knowledge_id": nothing}
+    async with speak("clude", start="clude") as say:
+        created = await say("update_memory", {"action": "create", **made})
+        empty = await say("update_memory", {"action": "delete", **dict.fromkeys(made, nothing)})
+    assert (created["ok"], created["payload"]["action"]) == (True, "create")
+    assert (empty["error"]["code"], "existing_knowledge_id" in empty["error"]["message"]) == ("INVALID_ARGS", True)
 
 
 async def test_update_memory_takes_the_fields_of_the_document(speak: Speak) -> None:
@@ -891,6 +1040,25 @@ async def test_an_audit_line_has_the_fields_of_the_document(speak: Speak, projec
         "error": None,
         "artifacts": {"files_changed": ["a.txt"], "commands_run": []},
     }
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"args": {}}, "INVALID_ARGS"),
+        ({"args": {"path": "a.txt", "more": 1}}, "INVALID_ARGS"),
+        ({"version": "9.0.0"}, "UNSUPPORTED_VERSION"),
+        ({"args": {"path": "../x"}}, "PATH_OUTSIDE_ROOTS"),
+    ],
+)
+async def test_the_line_of_a_refused_call_names_the_version(
+    speak: Speak, project: Path, fields: dict[str, Any], code: str
+) -> None:
+    """7: name/version, also where the call was refused before it reached the tool."""
+    async with speak("clude", start="clude") as say:
+        await say.handle(request(**fields))
+        (line,) = say.events()
+    assert (line["name"], line["version"], line["error"]) == ("read_file", "1.0.0", {"code": code})
 
 
 async def test_secrets_in_arguments_are_not_in_the_audit(speak: Speak, project: Path) -> None:
@@ -973,3 +1141,12 @@ async def test_a_field_of_an_older_schema_is_named_with_its_new_form(speak: Spea
         told = await say("apply_patch", patch=PATCH)
     expected = {error["field"]: error["expected"] for error in told["error"]["details"]["errors"]}
     assert expected["patch"] == "did you mean patch_text?"
+
+
+async def test_the_agent_is_asked_to_display_its_progress(speak: Speak) -> None:
+    """6.4.1: what a model is told before a task asks for `display` as a step begins."""
+    from handrail.agent.instructions import write_instructions
+
+    async with speak("clude", start="clude") as say:
+        told = write_instructions(say.runtime, "clude")
+    assert "Report progress with `display` when a step begins" in told

@@ -72,6 +72,17 @@ def test_events_are_printed_in_a_dialect(cli: Cli) -> None:
     assert lines[1]["payload"]["tool_name"] == "ls"
 
 
+def test_runs_are_found_by_the_settings_of_another_system(cli: Cli) -> None:
+    """The file that a call was made with finds its run: by --dialect for its events, by --preset for the rest."""
+    (cli.work / "kgent.yaml").write_text("memory: {enabled: true}\n")
+    with_file = ["--config", "kgent.yaml"]
+    cli("call", "--dialect", "kgent", *with_file, "--run", "one", "list_files", "path=.")
+    events = cli("runs", "events", "one", "--dialect", "kgent", *with_file)
+    shown = cli("runs", "show", "one", "--preset", "kgent", *with_file)
+    assert [json.loads(line)["tool"] for line in events.out.splitlines() if '"tool.' in line] == ["list_files"] * 2
+    assert (events.code, shown.code, "list_dir" in shown.out) == (0, 0, True)
+
+
 def test_an_unknown_dialect_is_wrong_usage(cli: Cli) -> None:
     """And those there are, are named."""
     for argv in (["call", "now"], ["tools", "list"], ["runs", "events"]):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from behaviour._commands import need_sandbox
 from dialects._speaking import Speak, Voice, skill
 from handrail import dialects
 from handrail.settings import PRESETS, preset_text
@@ -227,7 +228,7 @@ DO: dict[str, tuple[str, dict[str, Any]]] = {
 }
 DECISIONS = {
     "readonly": "allow deny deny deny deny deny deny deny",
-    "coding": "allow allow ask allow deny deny deny deny",
+    "coding": "allow allow ask allow deny allow deny deny",
     "skills-agent": "allow deny deny deny deny deny deny deny",
     "clude": "allow deny deny allow ask ask deny deny",
     "tool-hub": "allow allow ask deny deny deny deny deny",
@@ -240,6 +241,8 @@ DECISIONS = {
 @pytest.mark.parametrize("name", PRESETS)
 async def test_a_preset_decides_what_its_document_names(speak: Speak, work: Path, name: str) -> None:
     """Whatever dialect is spoken: presets decide."""
+    if name == "coding":
+        need_sandbox()
     async with speak("native", start=name, run_id="one") as say:
         Path(say.runtime.kernel.parts.workspace, "a.txt").write_text("x")
         told = {what: say.runtime.explain(tool, args).decision.word for what, (tool, args) in DO.items()}

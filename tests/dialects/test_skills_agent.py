@@ -1,6 +1,6 @@
 """skills-agent, promise by promise; each docstring begins with the section of its document.
 
-Longer than 400 lines because every promise of the document is a test of its own.
+Longer than 500 lines because every promise of the document is a test of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import json
 import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,9 @@ from typing import Any
 import pytest
 
 from dialects._speaking import Speak, skill
-from fronts.terminal import at_terminal
+from fronts.terminal import MAIN, at_terminal
 from handrail import Decision, dialects
+from handrail.approvals.show import coverage, plain
 from handrail.ports import Reply
 from handrail.settings import foreign
 from handrail.testing import ScriptedApprover
@@ -219,6 +222,37 @@ async def test_the_mode_narrows_further(speak: Speak, work: Path) -> None:
     assert (refused["error"]["type"], ran["ok"]) == ("ApprovalRequired", True)
 
 
+@pytest.mark.parametrize(
+    ("narrowed", "place", "denied"),
+    [
+        ({"risk": "high"}, "", ["write_file"]),
+        ({"risk": "medium"}, "", []),
+        ({"risk": "low"}, "", ["read_file"]),
+        ({"environment": "ci"}, "ci", ["write_file", "read_file"]),
+        ({"environment": "ci"}, "desk", []),
+        ({"environment": "ci"}, "", []),
+        ({"risk": "high", "environment": "ci"}, "ci", ["write_file"]),
+        ({"risk": "high", "environment": "ci"}, "desk", []),
+    ],
+)
+async def test_rules_narrow_by_risk_and_environment(
+    speak: Speak, work: Path, narrowed: dict[str, str], place: str, denied: list[str]
+) -> None:
+    """3.1: ∩ runtime policy: a rule is about one level of risk, about the environment that settings name, or both."""
+    (work / "a.txt").write_text("x")
+    rules = [{"effect": "deny", "touch": "fs.*", "why": "not here", **narrowed}]
+    config = {**ALL, "rules": rules, "environment": place}
+    async with speak("skills-agent", start="skills-agent", config=config, approver=yes()) as say:
+        told = {
+            "write_file": await say("write_file", path="b.txt", content="x"),
+            "read_file": await say("read_file", path="a.txt"),
+        }
+    assert {name: told[name]["error"]["type"] for name in told if not told[name]["ok"]} == dict.fromkeys(
+        denied, "ToolNotAllowed"
+    )
+    assert (work / "b.txt").exists() is ("write_file" not in denied)
+
+
 async def test_run_script_needs_to_be_enabled(speak: Speak, work: Path) -> None:
     """3.2: explicitly."""
     skill(work, fill__py=FILL)
@@ -229,10 +263,45 @@ async def test_run_script_needs_to_be_enabled(speak: Speak, work: Path) -> None:
 async def test_an_enabled_script_asks_by_default(speak: Speak, work: Path) -> None:
     """3.2: once for each call."""
     skill(work, fill__py=FILL)
-    approver = ScriptedApprover("run")
+    approver = ScriptedApprover("once")
     async with speak("skills-agent", start="skills-agent", config=SCRIPTS, approver=approver) as say:
         told = [await say("run_script", RUN) for _ in range(2)]
     assert ([result["ok"] for result in told], len(approver.asked)) == ([True, True], 2)
+
+
+async def test_a_script_can_be_approved_for_the_run(speak: Speak, work: Path) -> None:
+    """3.2: "this run is authorised": one answer, then other scripts and arguments run, in this run only."""
+    skill(work, fill__py=FILL, more__py=FILL)
+    asked = []
+    for run_id in ("one", "two"):
+        approver = ScriptedApprover("run")
+        config = {"tools": SCRIPTS["tools"]}
+        async with speak("skills-agent", start="skills-agent", config=config, approver=approver, run_id=run_id) as say:
+            told = [
+                await say("run_script", RUN),
+                await say("run_script", {**RUN, "args": ["other"]}),
+                await say("run_script", {**RUN, "relative_path": "scripts/more.py"}),
+            ]
+            scopes = [record["policy"]["approval_scope"] for record in say.events() if "policy" in record]
+        assert ([result["ok"] for result in told], scopes) == ([True] * 3, ["run"] * 3)
+        asked.append(len(approver.asked))
+    assert asked == [1, 1]
+
+
+async def test_a_script_may_be_held_to_the_approved_one(speak: Speak, work: Path) -> None:
+    """3.2: where settings say so, the answer for the run is for this script, these arguments, this content."""
+    folder = skill(work, fill__py=FILL)
+    approver = ScriptedApprover("run")
+    config = {"tools": SCRIPTS["tools"], "approvals": {"run_covers": "target"}}
+    async with speak("skills-agent", start="skills-agent", config=config, approver=approver) as say:
+        asked = []
+        for args in (["a"], ["a"], ["b"]):
+            await say("run_script", {**RUN, "args": args})
+            asked.append(len(approver.asked))
+        (folder / "scripts/fill.py").write_text("print('changed')\n")
+        told = await say("run_script", {**RUN, "args": ["a"]})
+        asked.append(len(approver.asked))
+    assert (asked, told["stdout"]) == ([1, 1, 2, 3], "changed\n")
 
 
 async def test_one_approval_serves_one_call(speak: Speak, work: Path) -> None:
@@ -244,14 +313,27 @@ async def test_one_approval_serves_one_call(speak: Speak, work: Path) -> None:
     assert len(approver.asked) == 2
 
 
-async def test_an_approval_for_the_run_is_used_again(speak: Speak, work: Path) -> None:
-    """3.3: scope run: the same thing in the same run is not asked again."""
+async def test_the_same_kind_of_tool_uses_an_approval_for_the_run_again(speak: Speak, work: Path) -> None:
+    """3.3: scope run: another file is written without asking; another kind of tool asks for itself."""
     approver = ScriptedApprover("run")
     async with speak("skills-agent", start="skills-agent", config=ALL, approver=approver) as say:
-        for text in ("1", "2"):
-            await say("write_file", path="a.txt", content=text)
-            await say("read_file", path="a.txt")
-    assert (len(approver.asked), (work / "a.txt").read_text()) == (1, "2")
+        told = [await say("write_file", path=f"{name}.txt", content=name) for name in "abc"]
+        await say("delete_file", path="a.txt")
+        await say("delete_file", path="b.txt")
+    assert [result["ok"] for result in told] == [True] * 3
+    assert [request.tool for request in approver.asked] == ["write_file", "delete_path", "delete_path"]
+
+
+async def test_a_person_is_shown_what_an_approval_for_the_run_covers(speak: Speak, work: Path) -> None:
+    """3.3: every target of the tool; what makes programs run elsewhere is never among them."""
+    approver = ScriptedApprover("run")
+    async with speak("skills-agent", start="skills-agent", config=ALL, approver=approver) as say:
+        for path in ("a.txt", ".vscode/tasks.json", "b.txt"):
+            await say("write_file", path=path, content="x")
+    shown = [plain(coverage(request)).splitlines() for request in approver.asked]
+    assert [lines[-1].partition("fs.write ")[2] for lines in shown] == [
+        "of any target, with any arguments (**)", ".vscode/tasks.json",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("most", "scope"), [("call", "call"), ("run", "run"), ("session", "session")])
@@ -308,6 +390,13 @@ PRINTED = """{
   "replay": "agent run --approve run_script --skill pdf-form-filler -- scripts/fill.py --input data.json"
 }"""
 REPLAY = "handrail call run_script --skill pdf-form-filler --approve -- scripts/fill.py --input data.json"
+
+
+def test_the_replay_line_names_a_skill_of_another_source_with_it() -> None:
+    """4.2: a user's skill may have the name of a project's: the line leads to the one that was asked for."""
+    request = {"tool": "run_script", "id": "apr_1", "params": {"skill": "user:x", "script": "scripts/a.py"}}
+    told = dialects.get("skills-agent").approval({**request, "replay": {"command": "handrail call --approval apr_1"}})
+    assert told["replay"] == "handrail call run_script --skill user:x --approve -- scripts/a.py"
 
 
 async def required(speak: Speak, work: Path) -> dict[str, Any]:
@@ -372,19 +461,58 @@ async def test_nobody_to_ask_is_a_structured_refusal(speak: Speak, work: Path) -
     )  # fmt: skip
 
 
-async def test_the_replay_line_is_what_the_command_line_takes(
-    speak: Speak, work: Path, tmp_path: Path, own_user: Path
-) -> None:
-    """4.2: the printed line, word by word: the same script is asked for, and a person at a terminal runs it."""
-    line = (await required(speak, work))["replay"]
-    config = Path(os.environ["XDG_CONFIG_HOME"], "handrail", "config.toml")
-    config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text('tools.enable = ["run_script"]\n')
+def command(work: Path, *argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run `handrail` in the workspace."""
+    start = [sys.executable, "-c", MAIN, *argv]
+    return subprocess.run(start, cwd=work, input=stdin, capture_output=True, text=True, check=False, timeout=60)
+
+
+def settings_flags(tmp_path: Path, kind: str) -> list[str]:
+    """Say on a command line which settings count: a preset, or a file in the document's own form."""
+    if kind == "preset":
+        return ["--dialect", "skills-agent", "--preset", "skills-agent", "--enable", "run_script"]
+    (tmp_path / "sa.json").write_text(json.dumps({"allowed_tools": ["read_file", "run_script"]}))
+    return ["--dialect", "skills-agent", "--config", str(tmp_path / "sa.json")]
+
+
+@pytest.mark.parametrize("kind", ["preset", "config"])
+def test_the_replay_line_is_what_the_command_line_takes(work: Path, tmp_path: Path, own_user: Path, kind: str) -> None:
+    """4.2: the printed line, word by word, with its dialect and settings: a person at a terminal runs it."""
+    skill(work, fill__py=FILL)
+    asked = ["call", "run_script", *settings_flags(tmp_path, kind), "--headless", "--json", "--args", json.dumps(RUN)]
+    told = command(work, *asked)
+    line = json.loads(told.stdout)["error"]["details"]["approval"]["replay"]
+    assert (told.returncode, "--dialect skills-agent" in line, f"--{kind} " in line) == (4, True, True)
     with at_terminal(shlex.split(line)[1:], work, dict(os.environ)) as terminal:
         terminal.wait_for("Answer (once, no, advice):")
         terminal.type("once\n")
         assert terminal.end() == 0
     assert "filled --input data.json" in terminal.shown
+
+
+def test_a_request_over_mcp_is_replayed_under_its_settings(work: Path, tmp_path: Path, own_user: Path) -> None:
+    """4.2: granted elsewhere, the line that is on record runs it: it names dialect and settings."""
+    (work / "a.txt").write_text("x")
+    (tmp_path / "sa.toml").write_text(
+        'mode = "headless"\ntools.enable = ["delete_path"]\napprovals.keep_after_run = true\n'
+    )
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+         "params": {"name": "delete_file", "arguments": {"path": "a.txt"}}},
+    ]  # fmt: skip
+    settings = ["--dialect", "skills-agent", "--config", str(tmp_path / "sa.toml")]
+    server = command(work, "mcp", *settings, stdin="".join(f"{json.dumps(line)}\n" for line in lines))
+    answers = [json.loads(line) for line in server.stdout.splitlines()]
+    result = next(answer["result"] for answer in answers if answer.get("id") == 2)
+    line = result["structuredContent"]["error"]["details"]["approval"]["replay"]
+    request = shlex.split(line)[shlex.split(line).index("--approval") + 1]
+    digest = json.loads(command(work, "approvals", "show", request, "--json").stdout)["grant_digest"]
+    assert command(work, "approvals", "grant", request, "--digest", digest).returncode == 0
+    told = command(work, *shlex.split(line)[1:])
+    assert (told.returncode, told.stderr, (work / "a.txt").exists()) == (0, "", False)
 
 
 async def test_a_tool_on_the_white_list_runs_without_asking(speak: Speak, work: Path) -> None:
@@ -521,6 +649,14 @@ async def test_searching_can_be_limited_to_kinds_of_files(speak: Speak, work: Pa
     assert [row["file"] for row in told["matches"]] == ["a.py"]
 
 
+async def test_a_search_that_finds_nothing_has_both_lists(speak: Speak, work: Path) -> None:
+    """5.3: whichever was asked for is there, and empty."""
+    (work / "a.txt").write_text("x\n")
+    async with speak("skills-agent", start="skills-agent") as say:
+        told = [await say("grep", pattern="needle", files_only=files) for files in (True, False)]
+    assert told == [{"ok": True, "files": [], "matches": [], "truncated": False}] * 2
+
+
 async def test_searching_has_a_limit_of_lines_and_cuts_long_ones(speak: Speak, work: Path) -> None:
     """5.3: lines of the result, and characters of a line."""
     (work / "a.txt").write_text("needle\n" * 300 + "needle" + "x" * 3000 + "\n")
@@ -582,21 +718,43 @@ async def test_a_script_that_is_a_link_out_does_not_run(speak: Speak, work: Path
     )  # fmt: skip
 
 
-async def test_a_script_has_30_seconds(speak: Speak, work: Path) -> None:
-    """5.4.2: by default; a call may say less or more."""
-    skill(work, fill__py=FILL)
-    async with speak("skills-agent", start="skills-agent", config=SCRIPTS, approver=yes()) as say:
-        await say("run_script", RUN)
-        await say("run_script", {**RUN, "timeout_seconds": 45})
-        started = [event["args"] for event in say.journal() if event["kind"] == "tool.started"]
-    assert [args["timeout_seconds"] for args in started] == [30.0, 45.0]
+async def test_a_script_has_30_seconds(speak: Speak) -> None:
+    """5.4.2: for example 30 s."""
+    async with speak("skills-agent", start="skills-agent") as say:
+        assert say.runtime.parts.loaded.settings.exec.timeout_seconds == 30
+
+
+async def test_the_time_limit_of_a_script_is_a_setting(speak: Speak, work: Path) -> None:
+    """5.4.2: configurable; a call may ask for another one."""
+    config = {**SCRIPTS, "exec": {"timeout_seconds": 1.0}}
+    skill(work, fill__py="import time\nprint('begun', flush=True)\ntime.sleep(3)\n")
+    async with speak("skills-agent", start="skills-agent", config=config, approver=yes()) as say:
+        told = await say("run_script", RUN)
+        longer = await say("run_script", {**RUN, "timeout_seconds": 30})
+    assert (told["timeout"], told["error"]["type"], told["stdout"], longer["ok"]) == (True, "Timeout", "begun\n", True)
+
+
+WRITES = """import os, sys
+print(os.getcwd())
+for path in sys.argv[1:]:
+    try:
+        open(path, 'w').write('x')
+        print('wrote')
+    except OSError as error:
+        print(error.strerror)
+"""
 
 
 async def test_a_script_works_in_the_sandbox_folder_of_the_run(speak: Speak, work: Path) -> None:
-    """5.4.2: .agent/runs/<run_id>/sandbox/."""
-    enabled = {"tools": SCRIPTS["tools"]}
-    told = await script(speak, work, "import os\nprint(os.getcwd())\n", config=enabled)
-    assert re.fullmatch(rf"{work}/\.agent/runs/[^/]+/sandbox\n?", told["stdout"])
+    """5.4.2: .agent/runs/<run_id>/sandbox/ holds its temporary files; nothing else in the workspace can be written."""
+    (work / "old.txt").write_text("old")
+    paths = ["out.txt", f"{work}/new.txt", f"{work}/old.txt", "../events.jsonl", f"{work}/.agents/skills/x.md"]
+    told = await script(speak, work, WRITES, config={"tools": SCRIPTS["tools"]}, args=paths)
+    folder, *wrote = told["stdout"].splitlines()
+    assert re.fullmatch(rf"{work}/\.agent/runs/[^/]+/sandbox", folder)
+    assert wrote == ["wrote", *["Read-only file system"] * 4]
+    assert (Path(folder, "out.txt").read_text(), (work / "old.txt").read_text()) == ("x", "old")
+    assert not (work / "new.txt").exists()
 
 
 async def test_a_script_may_work_in_its_skill_when_asked(speak: Speak, work: Path) -> None:
@@ -680,6 +838,24 @@ async def test_large_content_is_a_reference_with_its_hash(speak: Speak, work: Pa
     assert (told["sha256"], bool(told["storage_ref"])) == (digest, True)
 
 
+async def test_a_read_can_be_replayed_once_the_file_has_changed(speak: Speak, work: Path) -> None:
+    """6: what was read of a large file lies in observations/, by its hash; of a part, the file itself is named."""
+    text = "line of text\n" * 20_000
+    (work / "a.txt").write_text(text)
+    async with speak("skills-agent", start="skills-agent", run_id="one") as say:
+        told = await say("read_file", path="a.txt")
+        part = await say("read_file", path="a.txt", offset=5000)
+        few = await say("read_file", path="a.txt", limit=1)
+        record = say.events()[0]
+    (work / "a.txt").write_text("another\n")
+    kept = work / ".agent/runs/one" / told["storage_ref"].removeprefix("run:")
+    assert (kept.parent.name, kept.read_text()) == ("observations", text)
+    assert told["sha256"] == record["hashes"]["storage_sha256"] == hashlib.sha256(text.encode()).hexdigest()
+    assert (part["truncated"], part["storage_ref"]) == (True, "a.txt")
+    assert (few["content_excerpt"], few["storage_ref"]) == ("line of text\n", "a.txt")
+    assert [path.name for path in kept.parent.iterdir()] == [kept.name]
+
+
 async def test_a_large_answer_lies_in_the_folder_of_the_run(speak: Speak, work: Path) -> None:
     """6: .agent/runs/<run_id>/observations/, named by storage_ref with its sha256."""
     text = "a line of text\n" * 20_000
@@ -697,6 +873,37 @@ async def test_a_large_answer_lies_in_the_folder_of_the_run(speak: Speak, work: 
         told["storage_ref"].removeprefix("run:"), digest,
     )  # fmt: skip
     assert len(json.dumps(told)) < 60_000
+
+
+async def test_a_large_search_is_kept_whole(speak: Speak, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """6: every match in observations/, with storage_ref and sha256, by one call of the run."""
+    monkeypatch.setattr("handrail.tools.search.grep._KEPT_AT_ONCE", 3000)
+    for name in "ab":
+        (work / f"{name}.txt").write_text("".join(f"needle {number}\n" for number in range(4000)))
+    config = {"limits": {"max_calls": 2}}
+    async with speak("skills-agent", start="skills-agent", config=config, run_id="one") as say:
+        told = await say("grep", pattern="needle")
+        files = await say("grep", pattern="needle", files_only=True, limit=1)
+        lines = [record["tool"] for record in say.events()]
+    for answer, wanted in (
+        (told, [f"{name}.txt:{number + 1}:needle {number}" for name in "ab" for number in range(4000)]),
+        (files, ["a.txt", "b.txt"]),
+    ):
+        kept = work / ".agent/runs/one" / answer["storage_ref"].removeprefix("run:")
+        assert (kept.parent.name, kept.read_text().splitlines()) == ("observations", wanted)
+        assert answer["sha256"] == hashlib.sha256(kept.read_bytes()).hexdigest()
+    assert (len(told["matches"]), told["truncated"], lines) == (100, True, ["grep", "grep"])
+
+
+async def test_a_large_listing_is_kept_whole(speak: Speak, work: Path) -> None:
+    """6: every entry in observations/, with storage_ref and sha256."""
+    for number in range(600):
+        (work / f"{number:03}").touch()
+    async with speak("skills-agent", start="skills-agent", run_id="one") as say:
+        told = await say("list_dir", path=".")
+    kept = work / ".agent/runs/one" / told["storage_ref"].removeprefix("run:")
+    assert [line.split()[0] for line in kept.read_text().splitlines()] == [f"{number:03}" for number in range(600)]
+    assert (len(told["entries"]), told["sha256"]) == (500, hashlib.sha256(kept.read_bytes()).hexdigest())
 
 
 @pytest.mark.parametrize("name", ["events.jsonl", "grants.json", "sandbox", "observations", "artifacts"])
@@ -730,13 +937,12 @@ PRINTED_AUDIT = """{
 }"""
 
 
-async def test_an_audit_record_has_the_printed_fields_and_a_script_is_approved_for_the_call(
-    speak: Speak, work: Path
-) -> None:
-    """7: the record of the document, field by field; it prints the scope "run", which a script is never given here."""
+async def test_an_audit_record_has_the_printed_fields(speak: Speak, work: Path) -> None:
+    """7: the record of the document, field by field, with the scope that it prints."""
     skill(work, fill__py="for n in range(20000): print(n)\n")
     config = {**SCRIPTS, "limits": {"max_output_bytes": 4096}}
-    async with speak("skills-agent", start="skills-agent", config=config, approver=yes()) as say:
+    approver = ScriptedApprover("run")
+    async with speak("skills-agent", start="skills-agent", config=config, approver=approver) as say:
         await say("run_script", RUN)
         record = say.events()[-1]
     ref = record["result"]["stdout_ref"]
@@ -749,7 +955,7 @@ async def test_an_audit_record_has_the_printed_fields_and_a_script_is_approved_f
     assert re.fullmatch(r"observations/stdout_\d+\.txt", ref)
     assert (record["tool"], record["risk"], record["params"]) == ("run_script", "medium", RUN)
     assert record["result"] == {"ok": True, "exit_code": 0, "stdout_ref": ref}
-    assert record["policy"] == {"approved": True, "approval_scope": "call"}
+    assert record["policy"] == printed["policy"]
     assert record["hashes"] == {"stdout_sha256": hashlib.sha256(kept.read_bytes()).hexdigest()}
 
 
@@ -857,3 +1063,18 @@ async def test_a_dialect_never_decides(speak: Speak) -> None:
     async with speak("skills-agent", config={"tools": {"enable": ["fs"]}}) as say:
         verdict = say.runtime.explain("write_file", {"path": "a.txt", "content": "x"})
     assert verdict.decision is Decision.ALLOW
+
+
+async def test_an_error_is_an_observation_of_the_agents_next_turn(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """8: the loop gives the error to the model, which goes on with another plan."""
+    from agent._harness import Agent, call, calls, results_in, watch
+
+    (work / "sub").mkdir()
+    agent = Agent(work, {})
+    model = watch(agent, monkeypatch)
+    script = [calls(call("read_file", path="sub")), calls(call("list_dir", path="sub")), {"final_answer": "empty"}]
+    task = await agent.run(script, dialect="skills-agent")
+    assert task.answer == "empty"
+    first, second = (json.loads(result.text) for result in results_in(model().asked[-1]))
+    assert (first["ok"], second["ok"]) == (False, True)
+    assert first["error"]["details"]["next_call"]["tool"] == "list_dir"

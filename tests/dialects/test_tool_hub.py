@@ -1,6 +1,6 @@
 """tool-hub, promise by promise; each docstring begins with the section of its document.
 
-Longer than 400 lines because every promise of the document is a test of its own.
+Longer than 500 lines because every promise of the document is a test of its own.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
@@ -64,6 +66,28 @@ async def test_exactly_the_fifteen_core_tools_are_listed(speak: Speak) -> None:
     """6 to 8: six for files, four for HTTP, five utilities."""
     async with speak("tool-hub", start="tool-hub") as say:
         assert list(say.specs()) == FIFTEEN
+
+
+WITHOUT_LANGCHAIN = """
+import asyncio, sys
+for name in ("langchain", "langchain_core"):
+    sys.modules[name] = None  # importing it fails
+from handrail import Runtime, preset
+
+async def main():
+    async with Runtime.open(sys.argv[1], config=preset("tool-hub"), dialect="tool-hub") as runtime:
+        told = await runtime.call("core/fs.listDir", {"path": "."})
+        print(told.ok, len(runtime.tools(every=True)))
+
+asyncio.run(main())
+"""
+
+
+def test_core_tools_need_no_langchain(work: Path) -> None:
+    """3: local functions, registered when the runtime opens; where LangChain cannot be imported they work as well."""
+    command = [sys.executable, "-c", WITHOUT_LANGCHAIN, str(work)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.returncode) == ("True 15\n", 0), done.stderr
 
 
 def test_all_names_are_in_the_namespace_core() -> None:
@@ -285,6 +309,18 @@ async def test_inner_addresses_are_not_reached_even_when_named(speak: Speak, hos
     assert told["error"]["kind"] == "HTTP_DISALLOWED_HOST"
 
 
+async def test_core_tools_config_allows_an_inner_network(speak: Speak, work: Path) -> None:
+    """5.1: unless explicitly allowed: in the document's own configuration, by naming host and network."""
+    async with serving() as server:
+        server.on("/", b"ok")
+        host, told = f"127.0.0.1:{server.port}", []
+        for hosts in ([host, "127.0.0.0/8"], [host]):
+            given = foreign.tool_hub({"sandboxRoot": f"{work}/box", "allowedHosts": hosts, "blockedCidrs": []})
+            async with speak("tool-hub", config=given) as say:
+                told.append(await say("core/http.fetchText", url=server.url("/")))
+    assert (told[0]["result"]["text"], told[1]["error"]["kind"]) == ("ok", "HTTP_DISALLOWED_HOST")
+
+
 async def test_an_inner_address_is_reached_where_its_network_is_allowed(reach: Reach) -> None:
     """5.1: unless explicitly allowed: host and network both named."""
     async with reach() as (say, server):
@@ -315,10 +351,51 @@ async def test_what_is_not_there_was_looked_for_in_the_sandbox(speak: Speak, wor
 
 
 async def test_the_sandbox_is_a_folder_of_the_request(speak: Speak, work: Path) -> None:
-    """6.1: sandboxRoot/<requestId>/, made at the start."""
-    async with speak("tool-hub", config=foreign.tool_hub({"sandboxRoot": f"{work}/box"}), run_id="req-1") as say:
-        await say("core/fs.writeText", path="a.txt", text="x")
-    assert (work / "box/req-1/a.txt").read_text() == "x"
+    """6.1: sandboxRoot/<requestId>/: each request of a runtime has its own, the same one when it comes again."""
+    write = {"tool": "core/fs.writeText", "args": {"path": "a.txt", "text": "x"}}
+    read = {"tool": "core/fs.readText", "args": {"path": "a.txt"}}
+    async with speak("tool-hub", config=foreign.tool_hub({"sandboxRoot": f"{work}/box"})) as say:
+        ask = say.runtime.call_from
+        wrote = await ask({**write, "requestId": "req-1"})
+        other, own = await ask({**read, "requestId": "req-2"}), await ask({**read, "requestId": "req-1"})
+        bad = await ask({**write, "requestId": "../out"})
+        many = await asyncio.gather(*(ask({**read, "requestId": f"req-{n % 2 + 1}"}) for n in range(8)))
+    assert (wrote["ok"], (work / "box/req-1/a.txt").read_text()) == (True, "x")
+    assert (other["error"]["details"]["sandbox"], own["result"]["text"]) == ("box/req-2", "x")
+    assert (bad["error"]["kind"], "requestId" in bad["error"]["message"]) == ("INPUT_SCHEMA_INVALID", True)
+    assert [told["ok"] for told in many] == [True, False] * 4
+
+
+async def test_a_request_that_is_open_elsewhere_is_refused_as_a_result(speak: Speak, work: Path) -> None:
+    """6.1: one owner for each sandbox: another one is told to try again, and the runtime goes on."""
+    config = foreign.tool_hub({"sandboxRoot": f"{work}/box"})
+    now = {"tool": "core/util.time.now", "args": {}}
+    async with speak("tool-hub", config=config) as say, speak("tool-hub", config=config, run_id="req-1"):
+        told = await say.runtime.call_from({**now, "requestId": "req-1"})
+        fine = await say.runtime.call_from({**now, "requestId": "req-2"})
+    assert (told["error"]["details"]["code"], told["tool"], fine["ok"]) == ("RUN_BUSY", "core/util.time.now", True)
+
+
+async def test_a_tool_intent_is_taken_whole(speak: Speak) -> None:
+    """3: ToolIntent -> PTC Runtime: one message in, a ToolResult out; what it does not have is refused, on record."""
+    intent = {"tool": "core/fs.writeText", "args": {"path": "a.txt", "text": "x"}}
+    async with speak("tool-hub", start="tool-hub") as say:
+        ask = say.runtime.call_from
+        wrote = await ask(intent)
+        narrowed = await ask({**intent, "capabilities": ["read:fs"]})
+        unknown = await ask({**intent, "capabilites": ["read:fs"]})
+        nothing = await ask({"args": {}})
+        twice = await ask({**intent, "toolName": "core/fs.readText"})
+        failed = [event for event in say.events() if event["kind"] == "tool.failed"]
+    assert (wrote["ok"], wrote["result"]["path"]) == (True, "a.txt")
+    assert narrowed["error"]["details"]["requiredCapabilities"] == ["write:fs"]
+    assert unknown["error"]["kind"] == "INPUT_SCHEMA_INVALID"
+    assert unknown["error"]["message"] == "A ToolIntent has no 'capabilites'; did you mean capabilities?"
+    assert (nothing["error"]["kind"], len(failed)) == ("INPUT_SCHEMA_INVALID", 4)
+    assert (nothing["error"]["message"], twice["error"]["message"]) == (
+        "The message needs `tool`, a tool's name, and `args`, an object.",
+        "The message names a tool twice, as `tool` and as `toolName`; give one.",
+    )
 
 
 async def test_the_real_path_must_lie_in_the_sandbox(speak: Speak, work: Path, tmp_path: Path) -> None:
@@ -330,14 +407,15 @@ async def test_the_real_path_must_lie_in_the_sandbox(speak: Speak, work: Path, t
 
 
 async def test_a_file_over_5_mb_is_not_read(speak: Speak, work: Path) -> None:
-    """6.1: 5 MB by default, and settings may say another number."""
+    """6.1: 5 MB by default, whatever the caller asks for, and settings may say another number."""
     async with speak("tool-hub", start="tool-hub", run_id="one") as say:
         (work / "sandbox/one/big.txt").write_bytes(b"x" * (5 * MIB + 1))
-        told = await say("core/fs.readText", path="big.txt")
+        told = await say("core/fs.readText", path="big.txt", maxBytes=10 * MIB)
+        again = await say(told["error"]["details"]["next_call"]["tool"], told["error"]["details"]["next_call"]["args"])
     more = foreign.tool_hub({"sandboxRoot": f"{work}/sandbox", "maxReadBytes": 6 * MIB})
     async with speak("tool-hub", config=more, run_id="one") as say:
-        fine = await say("core/fs.readText", path="big.txt")
-    assert (told["error"]["kind"], fine["ok"]) == ("FILE_TOO_LARGE", True)
+        fine = await say("core/fs.readText", path="big.txt", maxBytes=10 * MIB)
+    assert (told["error"]["kind"], again["ok"], fine["ok"]) == ("FILE_TOO_LARGE", True, True)
 
 
 async def test_nothing_is_overwritten_by_default(speak: Speak, work: Path) -> None:
@@ -743,7 +821,7 @@ async def test_post_is_not_tried_again(reach: Reach) -> None:
 
 
 async def test_post_with_a_key_is_tried_again_where_policy_lets_it(reach: Reach) -> None:
-    """7.1: idempotencyKey, and a setting; either alone is not enough. Every attempt carries the same key."""
+    """7.1: idempotencyKey, the caller's or the one that is made, and a setting. Every attempt carries the same key."""
     counts, keys = [], set()
     for key, leave in (("k1", False), (None, True), ("k1", True)):
         async with reach([{"effect": "allow", "touch": "net.connect"}], retry_post=leave) as (say, server):
@@ -752,23 +830,31 @@ async def test_post_with_a_key_is_tried_again_where_policy_lets_it(reach: Reach)
             await say.handle({**intent, "idempotencyKey": key} if key else intent)
         counts.append(len(server.asked))
         keys |= {asked.headers.get("idempotency-key") for asked in server.asked if leave and key}
-    assert (counts, len(keys), None in keys) == ([1, 1, 3], 1, False)
+    assert (counts, len(keys), None in keys) == ([1, 3, 3], 1, False)
 
 
 @pytest.mark.parametrize("spills", [False, True])
-async def test_a_response_over_the_limit_is_too_large(reach: Reach, spills: bool) -> None:
-    """7.1: 5 MB by default; more is fetched into a file, and the answer says with what."""
+async def test_a_response_over_the_limit_is_cut_or_stored(reach: Reach, spills: bool) -> None:
+    """7.1: 5 MB by default; more is cut, or stored in a file with enableAutoWriteLargeResponses."""
     async with reach(spill_large=spills) as (say, server):
-        server.on("/", b"x" * (5 * MIB + 1))
+        server.on("/", b"a line\n" * (6 * MIB // 7))
+        server.on("/json", json.dumps(["x" * 100] * (6 * MIB // 100)).encode())
         server.on("/fits", b"a line\n" * (5 * MIB // 7))
         told = await say("core/http.fetchText", url=server.url("/"))
         fits = await say("core/http.fetchText", url=server.url("/fits"))
         kept = await say("core/http.downloadFile", url=server.url("/"), destPath="a.bin")
-    assert (told["error"]["kind"], told["error"]["details"]["mend"]) == (
+        whole = await say("core/fs.sha256", path=told["result"]["fileRef"]) if spills else None
+        broken = await say("core/http.fetchJson", url=server.url("/json"))
+    size = 6 * MIB // 7 * 7
+    assert (told["ok"], told["result"]["bytes"]) == (True, size if spills else 5 * MIB)
+    assert told["result"]["text"].startswith("a line\n")
+    assert ("larger than maxHttpBytes" in told["result"]["text"]) is not spills
+    assert whole is None or whole["result"]["bytes"] == size
+    assert (broken["error"]["kind"], broken["error"]["details"]["mend"]) == (
         "HTTP_TOO_LARGE", "core/http.downloadFile takes larger files",
     )  # fmt: skip
     assert ("[truncated; " in fits["result"]["text"], "fileRef" in fits["result"]) == (True, spills)
-    assert kept["result"]["bytes"] == 5 * MIB + 1
+    assert kept["result"]["bytes"] == size
 
 
 async def test_fetch_text_gives_what_the_document_says(reach: Reach) -> None:
@@ -977,7 +1063,8 @@ async def test_defaults_are_filled_in_by_the_runtime(reach: Reach) -> None:
         started = [event for event in say.journal() if event["kind"] == "tool.started"]
     args = started[-1]["args"]
     assert (args["mode"], args["mkdirs"], args["expected_sha256"]) == ("create", True, None)
-    assert [result["error"]["kind"] for result in told] == ["HTTP_TIMEOUT", "HTTP_TOO_LARGE", "UPSTREAM_ERROR"]
+    assert [(result["error"] or {}).get("kind") for result in told] == ["HTTP_TIMEOUT", None, "UPSTREAM_ERROR"]
+    assert (told[1]["result"]["bytes"], "[truncated; " in told[1]["result"]["text"]) == (2048, True)
     assert server.paths() == ["/slow", "/large", "/broken", "/broken"]
     assert [set(event["asked"]["args"]) for event in started] == [{"url"}] * 3 + [{"path", "text"}]
 
@@ -990,6 +1077,35 @@ def test_an_idempotency_key_is_made_from_the_step() -> None:
     assert made == idempotency_key("r1", "t1", "core/fs.writeText", {"text": "x", "path": "a.txt"})
     assert HUB.messages({**intent, "tool": "core/fs.readText"}).calls[0].idempotency_key is None
     assert HUB.messages({**intent, "idempotencyKey": "mine"}).calls[0].idempotency_key == "mine"
+
+
+async def test_a_key_is_made_for_every_call_that_changes_something(speak: Speak, work: Path) -> None:
+    """9.1: made by tool-hub where the caller gave none, task or not: a retry gives the first outcome."""
+    args = {"path": "a.txt", "text": "x"}
+    async with speak("tool-hub", start="tool-hub", run_id="r1") as say:
+        told = [await say.call("core/fs.writeText", args) for _ in range(2)]
+        intents = [await say.runtime.call_from({"tool": "core/fs.writeText", "args": args}) for _ in range(2)]
+        keys = [event["key"] for event in say.journal() if event["kind"] == "tool.started"]
+    async with speak("tool-hub", start="tool-hub", run_id="r1") as say:
+        later = await say.call("core/fs.writeText", args)
+    assert [result["ok"] for result in (*told, *intents, later)] == [True] * 5
+    assert len({result["toolCallId"] for result in (*told, *intents, later)}) == 1
+    assert keys == [idempotency_key("r1", "", "core/fs.writeText", args)]
+
+
+async def test_a_made_key_never_hides_that_something_else_came_between(speak: Speak) -> None:
+    """9.1: the same call after another change, or after a failure, is a new step and is made."""
+    rules = [{"effect": "allow", "touch": "fs.*"}]
+    config = {"rules": rules, "tools": {"enable": ["write_file", "delete_path"]}}
+    args = {"path": "a.txt", "text": "x"}
+    async with speak("tool-hub", start="tool-hub", config=config) as say:
+        first = await say.call("core/fs.writeText", args)
+        await say("core/fs.deletePath", path="a.txt", confirm=True)
+        second = await say.call("core/fs.writeText", args)
+        lost = [await say("core/fs.deletePath", path="b.txt", confirm=True) for _ in range(2)]
+        there = await say("core/fs.readText", path="a.txt")
+    assert (first["toolCallId"] != second["toolCallId"], there["result"]["text"]) == (True, "x")
+    assert lost[0]["toolCallId"] != lost[1]["toolCallId"]
 
 
 async def test_a_repeated_step_is_joined_with_the_first(speak: Speak) -> None:
@@ -1023,8 +1139,14 @@ async def test_a_large_response_is_written_to_a_file_when_settings_say_so(reach:
     assert back["result"] == {"sha256": sha(text), "bytes": len(text)}
 
 
-async def test_a_large_file_gives_an_excerpt_a_hash_and_a_pointer(speak: Speak) -> None:
-    """9.2: fs.readText."""
+async def test_a_large_file_gives_an_excerpt_a_hash_and_a_pointer(speak: Speak, work: Path) -> None:
+    """9.2: fs.readText: also over the 5 MB that may be read whole."""
+    async with speak("tool-hub", start="tool-hub", run_id="one") as say:
+        (work / "sandbox/one/huge.txt").write_text("a line of text\n" * 400_000)
+        huge = await say("core/fs.readText", path="huge.txt")
+    assert (huge["result"]["bytes"], len(huge["result"]["text"]) < 60_000) == (6_000_000, True)
+    assert "the whole is huge.txt" in huge["result"]["text"]
+    assert sha("a line of text\n" * 400_000) in huge["result"]["text"]
     text = "a line of text\n" * 20_000
     async with speak("tool-hub", start="tool-hub") as say:
         await say("core/fs.writeText", path="big.txt", text=text)
@@ -1138,7 +1260,7 @@ async def test_an_error_says_what_would_mend_it(speak: Speak) -> None:
     async with speak("tool-hub", start="tool-hub", config=config) as say:
         await say("core/fs.writeText", path="a.txt", text="x" * 2000)
         host = await say("core/http.head", url="https://example.org/")
-        size = await say("core/fs.readText", path="a.txt")
+        size = await say("core/fs.readText", path="a.txt", maxBytes=2048)
         denied = await say("core/fs.deletePath", path="a.txt", confirm=True)
     assert "api.github.com" in host["error"]["message"]
     assert (size["error"]["details"]["max_bytes"], size["error"]["details"]["bytes"]) == (1024, 2000)
@@ -1249,7 +1371,7 @@ async def test_head_tells_before_fetching_whether_it_is_worth_it(reach: Reach) -
         server.on("/", b"x" * 5000)
         head = await say("core/http.head", url=server.url("/"))
         told = await say("core/http.fetchText", url=server.url("/"), maxBytes=1024)
-    assert (head["ok"], told["error"]["kind"]) == (True, "HTTP_TOO_LARGE")
+    assert (head["result"]["headers"]["content-length"], told["result"]["bytes"]) == ("5000", 1024)
 
 
 async def test_long_text_can_be_fetched_cut_and_written(reach: Reach) -> None:

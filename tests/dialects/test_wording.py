@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ FAILING: list[tuple[str, str, dict[str, Any], str]] = [
         {"patch_text": "*** Begin Patch\n*** Update File: a.txt\n@@\n-zzz\n+q\n*** End Patch\n"}, "…",
     ),
     ("clude", "glob_file_search", {"glob_pattern": "*", "target_directory": "a.txt"}, "…"),
-    ("clude", "run_terminal_cmd", {"command": "ls write_file; list_roots"}, "A person must approve this call first: …"),
+    ("clude", "run_terminal_cmd", {"command": "ls write_file; list_roots"}, "Not done yet: …"),
     ("autonous", "bash", {"cmd": "ls write_file"}, "`ls write_file` ended with exit code 2."),
     ("autonous", "edit", {"path": "a.txt", "find": "one", "replace": "one"}, "`find` and `replace` are the same."),
     ("autonous", "edit", {"path": "a.txt", "find": "zz", "replace": "x"}, "`find` is not in a.txt, nor anything like…"),
@@ -146,7 +147,8 @@ def strange(text: str, dialect: Dialect, tool: str, args: dict[str, Any]) -> set
 
 def test_every_tool_of_ours_is_known_by_name() -> None:
     """A name that is not known cannot be told in other words."""
-    assert set(USUAL) == {tool.name for tool in CATALOG}
+    of_agents = {"agent_own", "agent_use"}  # stand for tools that an agent carries out itself; no dialect names them
+    assert set(USUAL) == {tool.name for tool in CATALOG} - of_agents
 
 
 @pytest.mark.parametrize(("name", "tool", "args", "wanted"), FAILING, ids=[f"{row[0]}:{row[1]}" for row in FAILING])
@@ -170,6 +172,7 @@ async def test_a_problem_is_told_in_the_names_of_the_dialect(
     content = say.last.content.partition('"replay"')[0]  # a command for a person, in our own words
     texts = [*told_in(told), say.last.summary, content, *told_in(dict(error.details))]
     assert {text: found for text in texts if (found := strange(text, say.dialect, tool, args))} == {}
+    assert say.dialect.said(error.next_call) != {"tool": tool, "args": args}
     if "field" in error.details:
         assert error.details["field"] in say.dialect.words[tool].args["properties"]
 
@@ -183,6 +186,26 @@ async def test_a_mend_names_the_tool_of_the_dialect(speak: Speak) -> None:
         "tool": "core/http.downloadFile",
         "args": {"url": "u", "destPath": "p"},
     }
+
+
+async def test_the_call_that_failed_is_never_what_to_try_next(speak: Speak) -> None:
+    """What our words tell apart may be one call in the document's: then nothing is suggested, in the text neither."""
+    args = {"path": "lost.txt"}
+    async with speak("native") as say:
+        await say("read_file", {**args, "whole": True})
+    assert say.last.error is not None
+    hinted = replace(say.last.error, next_call={"tool": "read_file", "args": args})
+    hint = json.dumps(hinted.next_call, separators=(",", ":"))
+    failed = replace(say.last, error=hinted, content=f"{say.last.content}\ntry: {hint}")
+    hub = dialects.get("tool-hub")
+    told = [
+        hub.failed(replace(failed, asked="core/fs.readText"), ".", given)
+        for given in (args, {**args, "maxBytes": 1024})
+    ]
+    assert [one.error and hub.said(one.error.next_call) for one in told] == [
+        None, {"tool": "core/fs.readText", "args": args},
+    ]  # fmt: skip
+    assert ["try: " in one.content for one in told] == [False, True]
 
 
 async def test_what_settings_are_called_stays_as_it_is(speak: Speak) -> None:
@@ -203,6 +226,28 @@ async def test_the_journal_keeps_our_own_words(speak: Speak, work: Path) -> None
     assert ended["message"] == "d is a folder; list_dir shows what is in it."
 
 
+@pytest.mark.parametrize(
+    ("name", "tool", "args", "wanted"),
+    [
+        ("autonous", "read", {"path": "d"}, "d is a folder; ls shows what is in it."),
+        ("autonous", "read", {"path": "a.txt", "offset": 99}, "offset 99 is past the end: a.txt has 2 bytes."),
+        ("kgent", "read_file", {"path": "d"}, "d is a folder; list_files shows what is in it."),
+        ("tool-hub", "core/fs.readText", {"path": "d"}, "d is a folder; core/fs.listDir shows what is in it."),
+        ("kgent", "read_file", {"paht": "d"}, "The arguments do not fit: `path`: it is required, got nothing; "),
+    ],
+)
+async def test_the_events_of_a_dialect_tell_a_problem_in_its_names(
+    speak: Speak, work: Path, name: str, tool: str, args: dict[str, Any], wanted: str
+) -> None:
+    """Whoever reads the document's events finds no tool or argument in them that the document lacks."""
+    (work / "d").mkdir()
+    (work / "a.txt").write_text("x\n")
+    async with speak(name, config={"workspace": {"root": "."}}) as say:
+        await say(tool, args)
+        failed = next(event for event in say.events() if str(event["kind"]).endswith(".failed"))
+    assert (wanted in str(failed), "byte_offset" in str(failed)) == (True, False)
+
+
 async def test_a_summary_and_a_warning_name_what_the_caller_has(speak: Speak) -> None:
     """A note that waits cannot be recalled by a tool that is not there."""
     config = {**ALL, "memory": {"write_mode": "candidate"}}
@@ -215,7 +260,7 @@ async def test_a_reason_is_kept_where_it_names_a_tool_that_the_caller_lacks(spea
     """Why a call was not made is told in any case; the tool is another one."""
     skill(work, "one", header="allowed-tools: read_file\n")
     skill(work, "two", header="allowed-tools: read_file edit_file list_dir\n")
-    async with speak("kgent", mode="headless") as say:
+    async with speak("kgent", mode="headless", config={"skills": {"narrow": True}}) as say:
         await say("load_skill", skill_id="one")
         told = await say("load_skill", skill_id="two")
     reason = "loading two would open another tool, list_files, which the active skill one does not allow"

@@ -333,7 +333,7 @@ async def test_a_skill_may_name_its_tools_in_any_dialect(speak: Speak, work: Pat
     """`allowed-tools` in another system's words narrows to the same tools of ours."""
     skill(work, header="allowed-tools: ls core/fs.sha256 bash nonsense\n")
     (work / "a.txt").write_text("x")
-    async with speak("native") as say:
+    async with speak("native", config={"skills": {"narrow": True}}) as say:
         told = [
             await say.call(tool, {"path": "a.txt" if tool != "list_dir" else "."}, skill="pdf-form-filler")
             for tool in ("list_dir", "hash_file", "read_file")

@@ -42,6 +42,14 @@ def test_the_self_check_comes_before_anything_else() -> None:
     assert re.search(r"handrail doctor >&2 && exec handrail", entry)
 
 
+def test_the_image_has_the_extras_of_its_commands_and_the_pinned_versions() -> None:
+    """`handrail mcp` needs `[mcp]`; pip takes constraints.txt."""
+    install = next(line for line in LINES if "pip install" in line)
+    assert {"mcp", "fast", "lint", "search", "agent"} <= set(re.findall(r"\w+", install.partition("[")[2]))
+    assert any("PIP_CONSTRAINT=/opt/handrail/constraints.txt" in line for line in LINES)
+    assert any(line.startswith("COPY") and "constraints.txt" in line.split() for line in LINES)
+
+
 def test_the_container_runs_as_a_user_and_names_its_roots() -> None:
     """Not as root; the roots come from the environment of the start."""
     assert [line for line in LINES if line.startswith("USER")] == ["USER agent"]

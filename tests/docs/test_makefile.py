@@ -13,12 +13,13 @@ MAKEFILE = Path(__file__).parents[2] / "Makefile"
 # Stands for Python: makes a `.venv` of itself, and writes down what it is asked for.
 PYTHON = """#!/bin/sh
 echo "$*" >> "$ASKED"
+case "$* $PIP_CONSTRAINT" in *"pip install"*constraints.txt) ;; *"pip install"*) exit 1 ;; esac
 if [ "$1 $2" = "-m venv" ]; then
   mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp "$0" "$3/bin/handrail"
 fi
 """
 VENV = "-m venv .venv"
-FAST = "-m pip install --quiet --disable-pip-version-check --editable .[fast]"
+FAST = "-m pip install --quiet --disable-pip-version-check --editable .[fast,mcp,agent,serve]"
 PIP = "-m pip install --quiet --disable-pip-version-check pip>=25.1"
 DEV = f"{FAST} --group dev"
 TEST = "-m pytest -n auto --dist worksteal"
@@ -33,6 +34,7 @@ def clone(tmp_path: Path) -> Path:
         pytest.skip("make is not there")
     (tmp_path / "Makefile").write_text(MAKEFILE.read_text())
     (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "constraints.txt").touch()
     (tmp_path / "python").write_text(PYTHON)
     (tmp_path / "python").chmod(0o755)
     return tmp_path
@@ -65,8 +67,12 @@ def test_tests_can_come_first(clone: Path) -> None:
 
 
 def test_other_requirements_are_set_up_again(clone: Path) -> None:
-    """They stand in pyproject.toml."""
+    """They are in pyproject.toml and constraints.txt."""
     made(clone, "test")
     later = (clone / ".venv" / ".ready").stat().st_mtime + 10
-    os.utime(clone / "pyproject.toml", (later, later))
-    assert made(clone, "run") == [FAST, "tour"]
+    for name in ("pyproject.toml", "constraints.txt"):
+        os.utime(clone / name, (later, later))
+        assert made(clone, "run") == [FAST, "tour"]
+        later += 10
+        os.utime(clone / ".venv" / ".run", (later, later))
+        later += 10

@@ -78,3 +78,11 @@ def test_both_readmes_have_the_same_commands() -> None:
         re.findall(r"^\$ (.+)$", (ROOT / name).read_text(), re.MULTILINE) for name in ("README.md", "README.zh-CN.md")
     ]
     assert shown[0] == shown[1]
+
+
+def test_decisions_are_sorted_by_number() -> None:
+    """Each number once, so that a reference finds its paragraph."""
+    text = (ROOT / "docs/decisions/README.md").read_text()
+    numbers = [int(number) for number in re.findall(r"(?m)^## (\d+)\. ", text)]
+    assert len(numbers) > 50
+    assert numbers == sorted(set(numbers))

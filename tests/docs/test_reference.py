@@ -40,6 +40,8 @@ def test_every_event_that_is_written_is_documented() -> None:
         written |= set(re.findall(r'append\(\s*"([a-z]+\.[a-z]+|display)"', text))
         written |= set(re.findall(r'\.end\("([a-z.]+)"', text))
         written |= set(re.findall(r'_append\("([a-z.]+)"', text))
+        written |= set(re.findall(r'\.write(?:_turn|_once)?\(\s*"([a-z]+\.[a-z]+)"', text))
+        written |= {kind for pair in re.findall(r'return "(net\.\w+)" if .+ else "(net\.\w+)"', text) for kind in pair}
     assert written == set(EVENTS)
 
 

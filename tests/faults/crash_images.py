@@ -4,7 +4,7 @@ The rules are those a program may rely on, and no more. A sync of a file makes w
 began durable, not its name; a sync of a folder makes the names in it durable. Everything else may be on the disk or
 not, each write by itself, whole, in part, or with a part missing; parts that were never written read as zeros.
 
-Longer than 400 lines because it is one table of one subject.
+Longer than 500 lines because it is one table of one subject.
 """
 
 from __future__ import annotations

@@ -22,13 +22,25 @@ NEVER = 1 << 30
 LINE = (
     "for i in 1 2 3 4; do echo new > changed$i; rm gone$i; mkdir -p made/$i; echo x > made/$i/file; done; "
     "rm -r old link turned; chmod +x tool; mkdir -p deep/er; echo y > deep/er/file; "
-    "echo file > turned; rm plain; mkdir plain; echo z > plain/file"
+    "echo file > turned; rm plain; mkdir plain; echo z > plain/file; ln -s tool new-link; ln deep/er/file made/again"
 )
 CONFIG = {
     "tools": {"enable": ["exec"]},
     "exec": {"workspace": "review"},
     "rules": [{"effect": "allow", "touch": name} for name in ("proc.exec", "fs.write", "fs.delete")],
 }
+
+
+BORDER = {
+    "tools": {"enable": ["exec"]},
+    "exec": {"workspace": "review", "ask": "border"},
+    "limits": {"bulk_files": 100},
+}
+
+
+def settings() -> dict[str, Any]:
+    """Give the settings of an attempt: every change is allowed by rules, or at the border."""
+    return BORDER if os.environ.get("ASK") == "border" else CONFIG
 
 
 def lay_out(work: Path) -> None:
@@ -103,7 +115,7 @@ async def keep(work: Path, at: int) -> int:
 
     deadly = Deadly(at)
     deadly.lie_in_wait()
-    async with Runtime.open(work, config=CONFIG, mode="headless") as runtime:
+    async with Runtime.open(work, config=settings(), mode="headless") as runtime:
         outcome = await runtime.call("run_command", {"command": LINE})
         assert outcome.ok, outcome.content
     return deadly.count
@@ -114,7 +126,7 @@ async def look_after(work: Path) -> list[Any]:
     from handrail import Runtime
     from handrail.store import reader
 
-    async with Runtime.open(work, config=CONFIG, mode="headless") as runtime:
+    async with Runtime.open(work, config=settings(), mode="headless") as runtime:
         folder = runtime.parts.folder.path
     return [
         [event["left"], sorted(event["paths"])]
@@ -142,6 +154,10 @@ def main() -> None:
     import handrail.processes.review
     import handrail.runtime  # noqa: F401
 
+    if os.environ.get("LAYER") == "memory":
+        from handrail.processes.layer_home import LayerHomes
+
+        setattr(LayerHomes, "home", lambda *_: "")  # noqa: B010
     work = Path(sys.argv[1])
     for at in [int(word) for word in sys.argv[2:]] or [NEVER]:
         lay_out(work)

@@ -225,7 +225,10 @@ def test_no_answer_that_was_acknowledged_is_lost_when_its_process_is_killed(ledg
     turn = 0
     for _ in range(int(20 * SCALE)):
         worker = Worker(ledger.path)
-        names = [ledger.request(asking(str(turn := turn + 1)), {"secret": "x" * 5000}).id for _ in range(40)]
+        names = [
+            ledger.request(asking(str(turn := turn + 1), run_id=f"run-{turn}"), {"secret": "x" * 5000}).id
+            for _ in range(40)
+        ]
         for number, name in enumerate(names):
             worker.tell("denied" if number % 2 else "granted", name, by=name)
         heard = [worker.hear()[0] for _ in range(chance.randrange(20))]

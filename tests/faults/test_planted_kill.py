@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from behaviour._commands import need_sandbox, run, runtime
+from handrail.policy.world import Repositories
 from handrail.processes.watched import Watched, left_behind, standing
 from handrail.settings import paths
 from handrail.store.reader import events
@@ -221,6 +222,49 @@ def test_settings_that_may_have_been_planted_elsewhere_are_told(scene: Scene) ->
     scene.dies()
     assert scene.found() == [((), ("sub/handrail.toml may be new; look at it before you use it",))]
     assert (sub / "handrail.toml").exists()
+
+
+def test_repositories_by_another_name_are_looked_after(scene: Scene) -> None:
+    """Hooks of one that was noted are set aside, as is what its config names; one that was made is reported."""
+    work = scene.git.parent
+    bare = work / "store.bare"
+    for name in ("objects", "refs"):
+        (bare / name).mkdir(parents=True)
+    (bare / "HEAD").write_text("ref: refs/heads/main\n")
+    (bare / "config").write_text("[core]\n\thooksPath = ../tools/hooks\n")
+    stands = standing(
+        [(scene.root, ""), (scene.root, ".git"), (scene.root, "store.bare")],
+        [(scene.root, ".git"), (scene.root, ".git/config"), (scene.root, "store.bare/config")],
+    )
+    known = Repositories(folders=(str(bare),), named=(str(work / "tools/hooks"),))
+    scene.note.begin((), lambda: stands, known)
+    (bare / "hooks").mkdir()
+    (work / "tools/hooks").mkdir(parents=True)
+    for name in ("objects", "refs"):
+        (work / "src" / name).mkdir(parents=True)
+    (work / "src/HEAD").write_text("ref: refs/heads/main\n")
+    scene.dies()
+    [(paths, left)] = scene.found()
+    assert sorted(paths) == ["store.bare/hooks", "tools/hooks"]
+    assert left == ("src/HEAD may be new, and makes git use its folder as a repository; look at it before you use git",)
+    assert [path.exists() for path in (bare / "hooks", work / "tools/hooks", bare / "config")] == [False, False, True]
+
+
+BARE_HOOK = "store.bare/hooks/pre-commit"
+
+
+async def test_a_hook_in_a_repository_by_another_name_is_set_aside_after_a_kill(work: Path) -> None:
+    """Through a real runtime that is killed."""
+    need_sandbox()
+    subprocess.run(["git", "init", "-q", "--bare", "--template=", str(work / "store.bare")], check=True)
+    plant = f"mkdir store.bare/hooks; echo evil > store.bare/hooks/x; mv store.bare/hooks/x {BARE_HOOK}; sleep 20\n"
+    (work / "plant.sh").write_text(plant)
+    done = subprocess.run([sys.executable, "-c", BLIND, str(work), BARE_HOOK], timeout=40, check=False)
+    assert (done.returncode, (work / BARE_HOOK).exists()) == (-signal.SIGKILL, True)
+    async with runtime(work, run_id="next"):
+        assert not (work / BARE_HOOK).exists()
+    [event] = told("next")
+    assert (event["paths"], event["left"]) == (["store.bare/hooks"], [])
 
 
 @pytest.mark.parametrize("data", [b"", b"1", b"1handrail-watch-1\n", b"1handrail-watch-1\n[1, 2]", b"\xff" * 99])

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from approving import shown_digest
 from handrail import Runtime
 from handrail.errors import Code, RunFault
 from handrail.ports import Answered, Reply
@@ -177,9 +178,10 @@ async def test_a_grant_from_another_process_lets_a_waiting_call_go_on(waiting: W
 async def test_the_command_line_answers_a_waiting_call(waiting: Waiting, work: Path) -> None:
     """`handrail approvals grant` in another terminal; a second answer is told that it comes too late."""
     request = await waiting.ask("a")
-    first = await asyncio.to_thread(handrail, "approvals", "grant", request)
+    digest = shown_digest(request)
+    first = await asyncio.to_thread(handrail, "approvals", "grant", request, "--digest", digest)
     done = await waiting.outcome()
-    second = await asyncio.to_thread(handrail, "approvals", "grant", request)
+    second = await asyncio.to_thread(handrail, "approvals", "grant", request, "--digest", digest)
     third = await asyncio.to_thread(handrail, "approvals", "deny", request)
     assert (first.returncode, done["status"], (work / "a").exists()) == (0, "ok", False)
     assert (second.returncode != 0, third.returncode != 0) == (True, True)

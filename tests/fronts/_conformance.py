@@ -44,7 +44,7 @@ async def test_error_handling() -> str:
     raise Problem(Code.IO_ERROR, "This tool intentionally returns an error for testing")
 
 
-@tool(permissions=("tool.use",))
+@tool(risk="low", permissions=("tool.use",))
 async def test_tool_with_progress(screen: Screen) -> str:
     """Report progress three times."""
     for share in (0, 50, 100):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,10 +36,15 @@ class Cli:
         assert "Traceback" not in ended.err, ended.err
         return ended
 
+    def grant(self, request: str, *more: str) -> Ended:
+        """Grant a request as a script does: by the digest that `show` prints."""
+        shown = json.loads(self("approvals", "show", request, "--json").out)
+        return self("approvals", "grant", request, "--digest", shown["grant_digest"], *more)
+
     def run_ids(self) -> list[str]:
         """The names of all runs there are."""
         folder = Path(self.env["XDG_STATE_HOME"], "handrail", "runs")
-        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        return sorted(path.name for path in folder.glob("[!.]*"))
 
 
 @pytest.fixture

@@ -182,7 +182,11 @@ class CliFront:
         return self._run("runs", "undo", RUN, "--json")
 
     def answer(self, request: str, word: str) -> None:
-        ended = self._place.zygote.run(["approvals", word, request], self._place.work, self._env)
+        run, seen = self._place.zygote.run, []
+        if word == "grant":
+            shown = run(["approvals", "show", request, "--json"], self._place.work, self._env)
+            seen = ["--digest", json.loads(shown.out)["grant_digest"]]
+        ended = run(["approvals", word, request, *seen], self._place.work, self._env)
         assert ended.code == 0, ended.err
 
 

@@ -25,7 +25,7 @@ ran: list[Any] = []  # what the tools did
 async def unwatched(work: Path) -> AsyncIterator[Runtime]:
     """A runtime in which nobody is asked, and whose tools have done nothing yet."""
     ran.clear()
-    config = {"tools": {"enable": ["fs"]}, "rules": RULES}
+    config = {"tools": {"enable": ["fs"]}, "skills": {"narrow": True}, "rules": RULES}
     async with Runtime.open(work, config=config, mode="headless", run_id="one") as opened:
         yield opened
 

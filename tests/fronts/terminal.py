@@ -30,7 +30,7 @@ class Terminal:
         while text not in self.shown[start:]:
             left = end - time.monotonic()
             assert left > 0, f"{text!r} was not shown; there is:\n{self.shown}"
-            assert self._read(left) or self.process.poll() is None, f"it ended without {text!r}:\n{self.shown}"
+            assert self.read(left) or self.process.poll() is None, f"it ended without {text!r}:\n{self.shown}"
 
     def type(self, text: str) -> None:
         """Type a text as it is."""
@@ -41,12 +41,13 @@ class Terminal:
         end = time.monotonic() + seconds
         while self.process.poll() is None:
             assert time.monotonic() < end, f"it did not end; there is:\n{self.shown}"
-            self._read(0.1)
-        while self._read(0):
+            self.read(0.1)
+        while self.read(0):
             pass
         return self.process.returncode
 
-    def _read(self, seconds: float) -> bool:
+    def read(self, seconds: float) -> bool:
+        """Read what is shown within some seconds; False where there is nothing, or no more."""
         if not select.select([self._handle], [], [], seconds)[0]:
             return False
         try:

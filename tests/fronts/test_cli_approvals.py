@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from approving import asking
 from fronts.conftest import Cli
+from fronts.terminal import at_terminal
 from handrail.compose import SystemClock
 from handrail.store.ledger import SqliteLedger
 
@@ -90,7 +93,7 @@ def test_a_wider_scope_than_offered_is_refused(cli: Cli, request_id: str) -> Non
 
 def test_a_grant_can_be_taken_back(cli: Cli, request_id: str) -> None:
     """Before it is used; then the replay is refused."""
-    cli("approvals", "grant", request_id)
+    cli.grant(request_id)
     assert cli("approvals", "revoke", request_id).code == 0
     assert cli("approvals", "revoke", request_id).code == 1
     assert cli("call", "--approval", request_id).code == 3
@@ -114,7 +117,7 @@ def test_a_grant_for_a_tool_of_a_program_leaves_the_call_to_the_program(cli: Cli
     clock = SystemClock()
     ledger = SqliteLedger(Path(cli.env["XDG_STATE_HOME"], "handrail", "ledger.db"), clock)
     made = ledger.request(asking(tool="own_tool", now=clock.now()), {})
-    said = cli("approvals", "grant", made.id).err
+    said = cli.grant(made.id).err
     assert (
         said
         == "Granted. A call that waits goes on now; else: the program that has the tool own_tool repeats its call\n"
@@ -126,7 +129,7 @@ def test_a_grant_for_a_call_over_mcp_leaves_it_to_the_agent(cli: Cli) -> None:
     clock = SystemClock()
     ledger = SqliteLedger(Path(cli.env["XDG_STATE_HOME"], "handrail", "ledger.db"), clock)
     made = ledger.request(replace(asking(now=clock.now()), caller="mcp"), {})
-    said = cli("approvals", "grant", made.id).err
+    said = cli.grant(made.id).err
     assert said == "Granted. A call that waits goes on now; else: have the agent repeat it, it runs once\n"
 
 
@@ -137,3 +140,69 @@ def test_an_answer_that_comes_too_late_says_what_to_do(cli: Cli) -> None:
     made = ledger.request(replace(asking(now=clock.now()), expires=clock.now() - 1), {})
     said = cli("approvals", "grant", made.id).err
     assert said == f"handrail: request {made.id} is expired already; its call has to be made anew\n"
+
+
+# ── granting needs to have seen it ────────────────────────────────────────────────────────────
+
+
+def test_without_a_terminal_a_grant_needs_the_digest_that_show_prints(cli: Cli, request_id: str) -> None:
+    """Not the id alone, and no digest that others than `show` tell."""
+    blind = cli("approvals", "grant", request_id)
+    assert (blind.code, f"handrail approvals show {request_id}" in blind.err) == (2, True)
+    (listed,) = json.loads(cli("approvals", "list", "--json").out)
+    for other in (listed["digest"], listed["digest"][:16], ""):
+        wrong = cli("approvals", "grant", request_id, "--digest", other)
+        assert (wrong.code, "is not the digest" in wrong.err) == (2, True)
+    shown = cli("approvals", "show", request_id)
+    digest = next(line.split()[1] for line in shown.out.splitlines() if line.startswith("  digest"))
+    assert digest not in json.dumps(listed)
+    assert f"handrail approvals grant {request_id} --digest {digest}" in shown.err
+    assert cli("approvals", "grant", request_id, "--digest", digest).code == 0
+    assert cli("call", "--approval", request_id).code == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "ends", "state"), [("yes\n", 0, "granted"), ("no\n", 1, "pending"), ("\x04", 1, "pending")]
+)
+def test_at_a_terminal_a_grant_shows_the_request_and_asks(
+    cli: Cli, request_id: str, typed: str, ends: int, state: str
+) -> None:
+    """Only a yes grants; leaving or a no leaves it pending."""
+    with at_terminal(["approvals", "grant", request_id, "--uses", "2", "--minutes", "60"], cli.work, cli.env) as person:
+        person.wait_for("Grant it? (yes, no): ")
+        assert 'path: "a.txt"' in person.shown
+        assert "Exactly this call, 2 times, within 60 minutes." in person.shown
+        person.type(typed)
+        assert person.end() == ends, person.shown
+    assert [item["state"] for item in json.loads(cli("approvals", "list", "--all", "--json").out)] == [state]
+
+
+def test_who_answered_is_the_account_whatever_the_environment_says(cli: Cli, request_id: str) -> None:
+    """LOGNAME and USER are anybody's to set."""
+    digest = json.loads(cli("approvals", "show", request_id, "--json").out)["grant_digest"]
+    cli("approvals", "grant", request_id, "--digest", digest, LOGNAME="ceo", USER="ceo")
+    shown = cli("approvals", "show", request_id).out
+    assert f"state    granted by {pwd.getpwuid(os.getuid()).pw_name}\n" in shown
+
+
+def test_a_grant_for_several_uses_is_used_so_often(cli: Cli, request_id: str) -> None:
+    """As long as it is exactly the same call; then it is spent."""
+    text = (cli.work / "a.txt").read_text()
+    assert cli.grant(request_id, "--uses", "3", "--minutes", "60").code == 0
+    codes = []
+    for _ in range(4):
+        (cli.work / "a.txt").write_text(text)
+        codes.append(cli("call", "--approval", request_id).code)
+    assert codes == [0, 0, 0, 3]
+
+
+# ── how long a request waits ──────────────────────────────────────────────────────────────────
+
+
+def test_what_was_asked_last_is_last_whatever_the_clock_says(cli: Cli) -> None:
+    """A clock that was set back does not change the order."""
+    clock = SystemClock()
+    ledger = SqliteLedger(Path(cli.env["XDG_STATE_HOME"], "handrail", "ledger.db"), clock)
+    made = [ledger.request(asking(str(number), now=clock.now() - number * 60), {}).id for number in range(3)]
+    ledger.close()
+    assert [item["id"] for item in json.loads(cli("approvals", "list", "--json").out)] == made

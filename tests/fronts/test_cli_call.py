@@ -250,16 +250,22 @@ def test_a_pipe_is_told_for_what_it_may_be(cli: Cli) -> None:
 
 
 def test_a_script_that_is_named_by_its_file_alone_is_told_with_its_folder(cli: Cli) -> None:
-    """Not by the length of its name."""
+    """Where there is such a file."""
+    scripts = cli.work / ".agents" / "skills" / "s" / "scripts"
+    scripts.mkdir(parents=True)
+    (scripts.parent / "SKILL.md").write_text("---\nname: s\ndescription: d\n---\nbody\n")
+    (scripts / "draft.py").write_text("")
     ended = cli("call", "--enable", "run_script", "run_script", "skill=s", "script=draft.py")
-    said = "`script`: expected scripts/draft.py, got 'draft.py' (a string)."
+    said = (
+        "'draft.py' does not lie in scripts/ of the skill, whose programs alone can be run. Did you mean scripts/draft"
+    )
     assert (ended.code, said in ended.err) == (1, True)
 
 
 def test_a_request_is_granted_in_one_process_and_replayed_in_another(cli: Cli) -> None:
     """Once: the second replay is refused."""
     request = read_then_ask(cli)
-    assert cli("approvals", "grant", request).code == 0
+    assert cli.grant(request).code == 0
     replayed = cli("call", "--approval", request)
     assert (replayed.code, (cli.work / "a.txt").read_text()) == (0, "new")
     again = cli("call", "--approval", request)
@@ -269,7 +275,7 @@ def test_a_request_is_granted_in_one_process_and_replayed_in_another(cli: Cli) -
 def test_a_replay_takes_no_arguments(cli: Cli) -> None:
     """What was approved is what runs."""
     request = read_then_ask(cli)
-    cli("approvals", "grant", request)
+    cli.grant(request)
     assert cli("call", "--approval", request, "write_file", "path=b.txt").code == 2
     assert (cli.work / "a.txt").read_text() == "one\ntwo\nthree\n"
 
@@ -294,7 +300,7 @@ def test_the_printed_replay_works_as_it_stands(cli: Cli, tmp_path: Path) -> None
     request = asked.err.strip().splitlines()[-1].removeprefix("approval: ")
     told = json.loads(cli(*call, "--json", "write_file", "path=b.txt", "content=new").out)
     assert told["error"]["details"]["approval"]["replay"]["command"] == line
-    assert cli("approvals", "grant", request).code == 0
+    assert cli.grant(request).code == 0
     command, *words = shlex.split(line)
     assert (command, cli(*words, cwd=tmp_path).code) == ("handrail", 0)
     assert (cli.work / "b.txt").read_text() == "new"
@@ -304,7 +310,7 @@ def test_the_printed_replay_works_as_it_stands(cli: Cli, tmp_path: Path) -> None
 def test_a_command_that_is_asked_to_wait_goes_on_when_it_is_granted(cli: Cli, how: str) -> None:
     """By a flag, or by settings that name a time."""
     call, request = waiting(cli, how)
-    cli("approvals", "grant", request)
+    cli.grant(request)
     call.communicate(timeout=60)
     assert (call.returncode, (cli.work / "a.txt").read_text()) == (0, "new")
 
@@ -333,7 +339,7 @@ def waiting(
 def test_a_waiting_call_says_so_and_goes_on_when_it_is_granted(cli: Cli) -> None:
     """Without a terminal the answer comes from elsewhere."""
     call, request = waiting(cli)
-    cli("approvals", "grant", request)
+    cli.grant(request)
     out, err = call.communicate(timeout=60)
     assert (call.returncode, err, (cli.work / "a.txt").read_text()) == (0, "", "new")
     assert "a.txt" in out

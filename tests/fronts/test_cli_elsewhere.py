@@ -64,7 +64,7 @@ def test_an_approved_call_is_replayed_in_the_folder_of_its_run(cli: Cli, preset:
     """The command that is told works from any folder; without its flags nothing runs anywhere."""
     assert cli("call", "--preset", preset, "--run", "t", *WRITE).code == 0
     request = pending(cli, "--preset", preset, "--run", "t", *REPLACE)
-    told = cli("approvals", "grant", request).err
+    told = cli.grant(request).err
     command = told.split("else: handrail ")[1].split()
     assert command == ["call", "--approval", request, "--preset", preset, "--workspace", str(cli.work)]
     before = sorted(tmp_path.rglob("new.txt"))

@@ -13,10 +13,7 @@ import pytest
 from fronts.conftest import Cli
 from fronts.zygote import Zygote
 
-LOST = (
-    "tools cannot be offered: bash, ls, cat, head, tee, sed, fd or fdfind not found; "
-    "apt-get install bash coreutils fd-find sed\n"
-)
+LOST = "tools cannot be offered: bash not found; apt-get install bash\n"
 
 
 @pytest.fixture
@@ -125,8 +122,13 @@ def test_missing_programs_refuse_the_tools(
     if written:
         bare("init", "--preset", "autonous")
         block = {}
-    told = under(bare, block)(verb[0], "--dialect", "autonous", *verb[1:], PATH="/nowhere")
-    assert (told.code, told.out, told.err) == (2, "", f"handrail: {LOST}")
+    # Programs are looked for in fixed folders, whatever PATH says: here there are none.
+    code = (
+        "from handrail.sandbox import executables; executables.SYSTEM = (); from handrail.front.cli import main; main()"
+    )
+    words = [sys.executable, "-c", code, verb[0], "--dialect", "autonous", *verb[1:]]
+    told = subprocess.run(words, cwd=bare.work, env={**bare.env, **block}, capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stdout, told.stderr) == (2, "", f"handrail: {LOST}")
 
 
 def test_settings_that_a_person_wrote_do_without_variables(bare: Cli) -> None:
@@ -203,6 +205,50 @@ def test_core_tools_config_is_read_for_its_dialect(bare: Cli, tmp_path: Path) ->
     found = shown(bare, "--preset", "tool-hub", "--config", str(path))
     assert (told.code, (tmp_path / "sandbox/r1/a.txt").read_text()) == (0, "hi")
     assert (found["limits.max_read_bytes"], found["http.timeout_ms"], found["http.spill_large"]) == (1000, 9000, True)
+
+
+def test_variables_beat_a_file_in_every_form(bare: Cli, tmp_path: Path, roots: tuple[Path, Path]) -> None:
+    """HANDRAIL_ variables count beside another system's file, a preset, and the variables of autonous."""
+    path = tmp_path / "core-tools.json"
+    path.write_text(json.dumps({"sandboxRoot": str(tmp_path / "sandbox"), "maxReadBytes": 1000}))
+    under(bare, {"HANDRAIL_LIMITS__MAX_READ_BYTES": "7", "AUTONOUS_TOOL_ALLOWED_ROOTS": str(roots[0])})
+    forms = (("--dialect", "tool-hub", "--config", str(path)), ("--preset", "kgent"), ("--preset", "autonous"))
+    flags = [("--preset", "tool-hub", "--config", str(path)), *forms[1:]]
+    assert [shown(bare, *given)["limits.max_read_bytes"] for given in flags] == [7, 7, 7]
+    (tmp_path / "sandbox/r1").mkdir(parents=True)
+    (tmp_path / "sandbox/r1/a.txt").write_text("more than seven")
+    read = bare("call", *forms[0], "--run", "r1", "core/fs.readText", "path=a.txt", "maxBytes=2000", "--json")
+    assert json.loads(read.out)["error"]["kind"] == "FILE_TOO_LARGE"
+    under(bare, {"HANDRAIL_WORKSPACE__ROOT": str(roots[1])})
+    told = bare("call", "--dialect", "autonous", "read", "path=a.txt")
+    assert (told.code, "names the roots; unset one of them" in told.err) == (2, True)
+
+
+def test_a_retried_write_of_tool_hub_is_made_once(bare: Cli, tmp_path: Path) -> None:
+    """On the command line and over MCP, in one run: the key is made, and the retry gives the first outcome."""
+    path = tmp_path / "core-tools.json"
+    path.write_text(json.dumps({"sandboxRoot": str(tmp_path / "sandbox")}))
+    flags = ("--dialect", "tool-hub", "--config", str(path), "--run", "r1")
+    told = [bare("call", *flags, "core/fs.writeText", "path=a.txt", "text=hi", "--json") for _ in range(2)]
+    assert [one.code for one in told] == [0, 0]
+    assert json.loads(told[0].out)["toolCallId"] == json.loads(told[1].out)["toolCallId"]
+    write = {"name": "core_fs_writeText", "arguments": {"path": "b.txt", "text": "hi"}}
+    asked = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": write},
+        {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": write},
+    ]  # fmt: skip
+    server = subprocess.run(
+        [sys.executable, "-c", "from handrail.front.cli import main; main()", "mcp", *flags],
+        input="".join(json.dumps(line) + "\n" for line in asked),
+        env=bare.env, cwd=bare.work, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    found = {line["id"]: line["result"] for line in map(json.loads, server.stdout.splitlines()) if "result" in line}
+    calls = [found[number]["structuredContent"] for number in (2, 3)]
+    assert [call["ok"] for call in calls] == [True, True]
+    assert calls[0]["toolCallId"] == calls[1]["toolCallId"]
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_judging_without_a_place_knows_grants_and_keeps_out_of_runs(cli: Cli) ->
     write = ("write_file", "path=a.txt", "content=x", "mode=overwrite", "expected_sha256=*")
     asked = cli("call", "--headless", "--json", *write)
     request = json.loads(asked.out)["error"]["details"]["approval"]["id"]
-    assert cli("approvals", "grant", request, "--scope", "session").code == 0
+    assert cli.grant(request, "--scope", "session").code == 0
     (cli.work / "kept").write_text("a file, so that no run can be made below")
     user.write_text(f'{user.read_text()}runs_dir = "{cli.work}/kept"\n')
     assert cli("call", "read_file", "path=a.txt").code == 1
@@ -119,8 +119,9 @@ def test_explain_takes_the_names_of_a_dialect(cli: Cli) -> None:
     enabled = ("--enable", "delete_path")
     theirs = cli("policy", "explain", "delete_file", "path=a.txt", "--dialect", "clude", *enabled)
     ours = cli("policy", "explain", "delete_path", "path=a.txt", "confirm=true", *enabled)
-    assert (theirs.code, theirs.out) == (ours.code, ours.out)
-    assert theirs.out.startswith("delete_path: ask")
+    assert (theirs.code, theirs.out.splitlines()[1:]) == (ours.code, ours.out.splitlines()[1:])
+    assert theirs.out.startswith("delete_file: REQUIRE_CONFIRMATION(call)\n")
+    assert ours.out.startswith("delete_path: ask\n")
     wrong = cli("policy", "explain", "delete_path", "path=a.txt", "--dialect", "clude")
     assert (wrong.code, "no tool 'delete_path' in the dialect clude" in wrong.err) == (2, True)
 

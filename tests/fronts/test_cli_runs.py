@@ -17,6 +17,8 @@ from handrail import Runtime
 from handrail.front.cli._tables import run_tree, took
 from handrail.front.cli.root import _told
 from handrail.store import summaries
+from handrail.store.order import RunOrder
+from handrail.testing import FixedClock
 
 EDIT = ("edit_file", "path=a.txt", 'edits=[{"old": "two", "new": "2"}]')
 
@@ -174,6 +176,80 @@ def test_undo_alone_takes_back_the_last_call_that_changed_something(edited: Cli)
     assert str(Path(edited.env["XDG_STATE_HOME"], "handrail", "runs")) in nothing.err
 
 
+def open_at(work: Path, run: str, now: float) -> Runtime:
+    """Open a run at a time of its own."""
+    return Runtime.open(work, run_id=run, config={"tools": {"enable": ["fs"]}}, clock=FixedClock(now))
+
+
+async def write(runtime: Runtime, name: str) -> None:
+    """Make a file."""
+    outcome = await runtime.call("write_file", {"path": name, "content": "x"})
+    assert outcome.ok, outcome
+
+
+async def test_the_newest_run_is_known_when_the_clock_is_set_back(cli: Cli) -> None:
+    """`runs list`, the run that no name is needed for, and `runs undo` go by the order of runs, not by their times."""
+    for run, now in (("first", 2_000_000.0), ("second", 1_000_000.0)):
+        async with open_at(cli.work, run, now) as runtime:
+            await write(runtime, f"{run}.txt")
+    assert [item["run_id"] for item in json.loads(cli("runs", "list", "--json").out)] == ["second", "first"]
+    assert json.loads(cli("runs", "show", "--json").out)["run_id"] == "second"
+    assert cli("runs", "undo").code == 0
+    assert ((cli.work / "first.txt").exists(), (cli.work / "second.txt").exists()) == (True, False)
+    assert cli("runs", "undo").code == 0
+    assert not (cli.work / "first.txt").exists()
+
+
+async def test_the_last_change_of_runs_that_overlap_is_known_when_the_clock_is_set_back(cli: Cli) -> None:
+    """A change of the run that was opened first can be the last one; one that is still open counts as well."""
+    async with open_at(cli.work, "first", 1_000_000.0) as first:
+        async with open_at(cli.work, "second", 3_000_000.0) as second:
+            for runtime, name in ((first, "1"), (second, "2"), (first, "3"), (second, "4"), (first, "5")):
+                await write(runtime, name)
+        for number in range(5, 0, -1):
+            assert (cli.work / str(number)).exists()
+            undone = cli("runs", "undo")
+            assert (undone.code, (cli.work / str(number)).exists()) == (0, False), undone.err
+
+
+def test_the_counter_goes_on_after_a_power_loss(tmp_path: Path) -> None:
+    """Numbers that were lost with the last seconds before another boot are not given twice."""
+    order = RunOrder(tmp_path)
+    assert [order.take(), order.take(), RunOrder(tmp_path).take()] == [1, 2, 3]
+    file = tmp_path / ".order"
+    file.write_text(file.read_text().replace(file.read_text().split()[1], "another-boot"))
+    assert RunOrder(tmp_path).take() > 100_000
+
+
+@pytest.mark.parametrize("damage", ["", "no number\n", None], ids=["empty", "malformed", "missing"])
+async def test_a_damaged_counter_goes_on_after_the_runs_on_record(
+    cli: Cli, damage: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It never starts at 1 again: the newest run would be taken for the oldest."""
+    for name in ("first", "second"):
+        async with open_at(cli.work, name, 1_000_000.0) as runtime:
+            await write(runtime, f"{name}.txt")
+    runs = Path(cli.env["XDG_STATE_HOME"], "handrail", "runs")
+    if damage is None:
+        (runs / ".order").unlink()
+    else:
+        (runs / ".order").write_text(damage)
+    async with open_at(cli.work, "third", 1_000_000.0):
+        pass
+    assert [item["run_id"] for item in json.loads(cli("runs", "list", "--json").out)] == ["third", "second", "first"]
+    assert "the order of runs goes on after 6, the highest on record" in caplog.text
+
+
+def test_a_counter_that_stays_locked_holds_no_call_up(tmp_path: Path) -> None:
+    """A process that was stopped may hold the lock; the highest number is given again."""
+    order = RunOrder(tmp_path)
+    assert [order.take(), order.take()] == [1, 2]
+    with (tmp_path / ".order").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert [RunOrder(tmp_path).take(), order.take()] == [2, 2]
+    assert order.take() == 3
+
+
 def test_what_was_taken_back_by_another_run_is_not_offered_again(edited: Cli) -> None:
     """A run that is open elsewhere is undone in a new one, which keeps that on record."""
     with Path(edited.env["XDG_STATE_HOME"], "handrail", "runs", "r", "lock").open() as holds:
@@ -253,6 +329,43 @@ def test_undo_shows_the_difference_where_a_file_has_changed_since(edited: Cli) -
     assert "-two\n+mine ***REDACTED***" in refused.err
     assert "by hand: what stood there before the call is kept in " in refused.err
     assert (edited.work / "a.txt").read_text() == f"one\nmine {secret}\nthree\n"
+
+
+def test_a_file_with_its_former_content_counts_as_taken_back(edited: Cli) -> None:
+    """Of a run, the rest is taken back; of one call, nothing is left to do. Afterwards nothing is offered again."""
+    assert edited("call", "--run", "r", "write_file", "path=b.txt", "content=1").code == 0
+    (edited.work / "a.txt").write_text("one\ntwo\nthree\n")
+    undone = edited("runs", "undo", "r")
+    assert (undone.code, (edited.work / "b.txt").exists()) == (0, False)
+    assert undone.out.startswith("Took back 1 change of 2 calls; 1 more change already had its former content")
+    assert (edited.work / "a.txt").read_text() == "one\ntwo\nthree\n"
+    again = edited("runs", "undo")
+    assert (again.code, "There is nothing to take back" in again.err) == (2, True)
+
+
+def test_undo_alone_goes_past_a_file_with_its_former_content(edited: Cli) -> None:
+    """The last call of the workspace is no dead end."""
+    assert edited("call", "--run", "r", "write_file", "path=b.txt", "content=1").code == 0
+    (edited.work / "b.txt").unlink()
+    assert edited("runs", "undo").code == 0
+    assert edited("runs", "undo").code == 0
+    assert (edited.work / "a.txt").read_text() == "one\ntwo\nthree\n"
+
+
+def test_a_refused_undo_says_how_to_pass_over_the_call(edited: Cli) -> None:
+    """The others can be taken back by themselves."""
+    assert edited("call", "--run", "r", "write_file", "path=b.txt", "content=1").code == 0
+    (edited.work / "a.txt").write_text("mine\n")
+    refused = edited("runs", "undo", "r")
+    calls = json.loads(edited("runs", "show", "r", "--json").out)["calls"]
+    call, other = [item["call_id"] for item in calls[1:3]]
+    assert (refused.code, f"to pass over call {call[-12:]}: take back the others one by one" in refused.err) == (
+        1,
+        True,
+    )
+    assert f"--call {other[-12:]}" in refused.err
+    assert edited("runs", "undo", "r", "--call", other[-12:]).code == 0
+    assert not (edited.work / "b.txt").exists()
 
 
 def test_undo_shows_what_the_call_left_where_that_is_kept(edited: Cli) -> None:

@@ -7,6 +7,8 @@ import json
 import pytest
 
 from fronts.conftest import Cli
+from handrail import preset
+from handrail.settings.presets import PRESETS
 from tools._skill_desk import put_skill
 
 
@@ -102,7 +104,76 @@ def test_a_header_cannot_steer_a_terminal(skills: Cli) -> None:
 
 
 def test_a_call_can_name_its_skill(skills: Cli) -> None:
-    """`call --skill` narrows that call."""
+    """`call --skill` narrows that call where `skills.narrow` is set, and is no limit otherwise."""
+    assert skills("call", "list_dir", "--skill", "pdf").code == 0
+    (skills.work / "handrail.toml").write_text("[skills]\nnarrow = true\n")
     allowed = skills("call", "read_file", "path=a.txt", "--skill", "pdf")
     denied = skills("call", "list_dir", "--skill", "pdf")
     assert (allowed.code, denied.code) == (0, 3)
+
+
+def test_a_list_neither_opens_nor_closes_without_the_setting(skills: Cli) -> None:
+    """Loading says so; what settings refuse stays refused, and what they allow stays allowed."""
+    loaded = json.loads(skills("call", "--run", "r", "load_skill", "skill_id=pdf", "--json").out)
+    assert (loaded["data"]["narrows"], loaded["data"]["allowed_tools"]) == (
+        False,
+        ["hash_file", "read_file", "stat_path"],
+    )
+    assert "which neither opens nor closes anything here" in loaded["content"]
+    assert skills("call", "--run", "r", "list_dir").code == 0
+    put_skill(skills.work / ".claude/skills", "shell", "allowed-tools: Bash")
+    assert skills("call", "--run", "r", "load_skill", "skill_id=shell").code == 0
+    assert skills("call", "--run", "r", "run_command", "command=ls").code == 3
+    (skills.work / "handrail.toml").write_text("[skills]\nnarrow = true\n")
+    assert skills("call", "--run", "s", "load_skill", "skill_id=pdf").code == 0
+    assert skills("call", "--run", "s", "list_dir").code == 3
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_presets_of_documents_that_ask_for_it_narrow(name: str) -> None:
+    """Two documents count a skill's list as a limit; the others say nothing of it."""
+    assert preset(name).get("skills", {}).get("narrow", False) is (name in ("skills-agent", "kgent"))
+
+
+# ── scripts ──────────────────────────────────────────────────────────────────────────────────
+
+SCRIPT = ("call", "--enable", "run_script", "run_script", "skill=core")
+
+
+@pytest.fixture
+def core(cli: Cli) -> Cli:
+    """A project with a skill that has programs in two folders, and one beside its SKILL.md."""
+    files = {"scripts/main.py": "print(1)\n", "core/easing.py": "print(2)\n", "top.py": "print(3)\n"}
+    put_skill(cli.work / ".agents/skills", "core", files=files)
+    return cli
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("core/easing.py", ' A person can open its folder: `skills.script_folders = ["scripts", "core"]`.'),
+        ("top.py", ' A person can open its folder: `skills.script_folders = ["scripts", "."]`.'),
+        ("main.py", " Did you mean scripts/main.py?"),
+        ("script/main.py", " Did you mean scripts/main.py?"),
+        ("core/missing.py", " Did you mean scripts/main.py?"),
+    ],
+)
+def test_only_a_script_that_exists_is_suggested(core: Cli, script: str, says: str) -> None:
+    """What is not in the folders of scripts is refused with what there is."""
+    refused = core(*SCRIPT, f"script={script}")
+    assert refused.code == 1
+    text = f"{script!r} does not lie in scripts/ of the skill, whose programs alone can be run.{says}"
+    assert text in " ".join(refused.err.split())
+    assert "scripts/core" not in refused.err + refused.out
+
+
+def test_a_further_folder_of_scripts_is_opened_by_settings_alone(core: Cli) -> None:
+    """A project that nobody trusted cannot; a folder beside it stays closed."""
+    (core.work / "handrail.toml").write_text('[skills]\nscript_folders = ["scripts", "core"]\n')
+    assert core(*SCRIPT, "script=core/easing.py").code == 1
+    assert core("config", "trust", "--yes").code == 0
+    assert core(*SCRIPT, "script=core/easing.py").code == 4  # asks, as every script does
+    assert core(*SCRIPT, "script=scripts/main.py").code == 4
+    assert core(*SCRIPT, "script=top.py").code == 1
+    for leaves in ("core/../top.py", "scripts/../../../../a.txt"):
+        assert core(*SCRIPT, f"script={leaves}").code in (1, 3)

@@ -13,6 +13,7 @@ from fronts.conftest import Cli
 from fronts.terminal import at_terminal
 
 DELETE = ["delete_path", "path=a.txt", "confirm=true"]
+OVERWRITE = ["mode=overwrite", "expected_sha256=*"]
 
 
 @pytest.mark.parametrize(("answer", "code", "there"), [("once\n", 0, False), ("no\n", 3, True)])
@@ -20,7 +21,7 @@ def test_approve_shows_the_request_and_runs_what_is_approved(cli: Cli, answer: s
     """In one go; a no leaves everything as it is."""
     with at_terminal(["call", "--approve", *DELETE], cli.work, cli.env) as terminal:
         terminal.wait_for("Answer (once, no, advice):")
-        assert 'path: "a.txt"' in terminal.shown
+        assert "delete_path  a.txt  delete, can be undone" in terminal.shown
         terminal.type(answer)
         assert terminal.end() == code
     assert (cli.work / "a.txt").exists() is there
@@ -115,7 +116,7 @@ def test_leaving_the_advice_to_a_model_denies_nothing(cli: Cli, keys: str) -> No
     request = json.loads(asked.out)["error"]["details"]["approval"]["id"]
     with at_terminal(["approvals", "watch"], cli.work, cli.env) as terminal:
         terminal.wait_for("Answer (once, no, advice, later):")
-        terminal.type("a\n")
+        terminal.type("t\n")
         terminal.wait_for("Advice to the model:")
         terminal.type(keys)
         assert terminal.end() == 130
@@ -144,7 +145,8 @@ def test_what_is_typed_for_a_request_that_somebody_else_answered_answers_no_othe
 
 def test_a_no_to_the_pages_of_a_watched_request_is_a_refusal(cli: Cli) -> None:
     """Only leaving is none."""
-    asked = cli("call", "--headless", "--json", *DELETE)
+    lines = "\n".join(f"line {number}" for number in range(20))
+    asked = cli("call", "--headless", "--json", "write_file", "path=a.txt", f"content={lines}", *OVERWRITE)
     request = json.loads(asked.out)["error"]["details"]["approval"]["id"]
     with at_terminal(["approvals", "watch"], cli.work, cli.env, rows=10) as terminal:
         terminal.wait_for("n: no --")
@@ -194,7 +196,7 @@ def test_the_tour_lets_the_person_answer(cli: Cli) -> None:
         for _ in range(2):
             terminal.wait_for("Enter: go on")
             terminal.type("\n")
-        terminal.wait_for("Answer (once, no, advice):")
+        terminal.wait_for("Answer (once, run, no, advice):")
         terminal.type("no\n")
         for _ in range(2):
             terminal.wait_for("Enter: go on")

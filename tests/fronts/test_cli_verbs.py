@@ -76,7 +76,7 @@ def test_init_writes_and_trusts_a_file_that_is_in_force(cli: Cli) -> None:
     made = cli("init")
     assert made.code == 0
     shown = json.loads(cli("config", "show", "--json").out)
-    assert shown["tools.enable"] == {"value": ["fs"], "origin": "handrail.toml:23"}
+    assert shown["tools.enable"] == {"value": ["fs", "exec"], "origin": "handrail.toml:6"}
     again = cli("init")
     assert (again.code, "is there already" in again.err) == (2, True)
 

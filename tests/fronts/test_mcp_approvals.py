@@ -87,8 +87,8 @@ async def test_a_pending_call_names_its_approval_and_can_be_repeated_once(work: 
         request = (await scene.asked()).id
         text = first["content"][0]["text"]
         assert (first["isError"], code(first)) == (True, "APPROVAL_REQUIRED")
-        assert f"handrail approvals grant {request}" in text
-        assert "repeat the same call" in text
+        assert "A person must approve this; repeat the same call when they have." in text
+        assert (request in text, "handrail approvals" in text, "--approval" in text) == (True, False, False)
         assert scene.file.exists()
         scene.book.answer(request, GRANTED)
         assert code(await scene.talk.call("delete_path", DELETE)) is None
@@ -107,7 +107,7 @@ async def test_a_call_waits_a_while_for_its_answer(work: Path, modern: bool) -> 
         scene.book.answer(request.id, GRANTED)
         assert code(await calling) is None
         told = [item["params"]["message"] for item in scene.talk.heard if "progress" in str(item.get("method"))]
-        assert told == [f"waits for approval {request.id}: handrail approvals grant {request.id}"]
+        assert told == [f"waits for approval {request.id} by a person"]
 
 
 @ERAS
@@ -365,3 +365,34 @@ async def test_a_call_that_needs_nobody_is_no_task(work: Path) -> None:
     async with opened(work, modern=True, capabilities=TASKS) as scene:
         result = await scene.talk.call("read_file", {"path": "a.txt"})
         assert (result["resultType"], result["structuredContent"]["text"]) == ("complete", "one\n")
+
+
+@pytest.mark.parametrize(("covers", "runs"), [("always", True), ("once", False), ("for ever", None)])
+async def test_a_trusted_form_offers_what_may_be_granted_and_takes_it(
+    work: Path, own_user: Path, covers: str, runs: bool | None
+) -> None:
+    """Once, this run and always as far as settings allow, with what they cover; another word is no yes."""
+    args = {"path": "a.txt", "content": "x\n", "mode": "overwrite", "expected_sha256": "*"}
+    more = {"approvals": {"max_scope": "always"}}
+    async with opened(work, modern=False, trust=True, more=more, capabilities=FORMS) as scene:
+        calling = asyncio.ensure_future(scene.talk.call("write_file", args))
+        form = await scene.talk.until(is_question)
+        assert form["params"]["requestedSchema"]["properties"]["covers"]["enum"] == ["once", "this run", "always"]
+        assert "this run and always cover" in form["params"]["message"]
+        answer = {"action": "accept", "content": {"approve": True, "covers": covers}}
+        scene.talk.raw(_answer(form["id"], answer))
+        assert (code(await calling) is None) is (runs is not None)
+        standing = scene.book.standing(scene.door.runtime.parts.clock.now())
+        assert len(standing) == (1 if runs else 0)
+        if runs:
+            assert code(await scene.talk.call("write_file", args)) is None
+
+
+async def test_a_no_in_a_trusted_form_may_carry_advice(work: Path, own_user: Path) -> None:
+    """The model reads what to do instead."""
+    async with opened(work, modern=False, trust=True, capabilities=FORMS) as scene:
+        calling = asyncio.ensure_future(scene.talk.call("delete_path", DELETE))
+        form = await scene.talk.until(is_question)
+        answer = {"action": "accept", "content": {"approve": False, "advice": "rename it"}}
+        scene.talk.raw(_answer(form["id"], answer))
+        assert "rename it" in str((await calling)["content"])

@@ -171,7 +171,7 @@ async def test_cancelling_stops_the_work_and_is_not_answered(work: Path, modern:
 async def test_what_a_tool_shows_is_progress_of_its_own_call(work: Path, modern: bool) -> None:
     """In order, with the token of that call; without a token nothing is sent."""
 
-    @tool(permissions=("tool.use",))
+    @tool(risk="low", permissions=("tool.use",))
     async def steps(screen: Screen, name: str) -> str:
         """Show two things."""
         screen.show({"content": f"{name} one"})

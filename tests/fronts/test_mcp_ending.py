@@ -61,7 +61,7 @@ def _made(work: Path) -> Callable[[], bool]:
 
 def _recorded() -> list[tuple[str, str | None, list[str]]]:
     """What the journal says: kinds, codes, and what was changed."""
-    (run,) = Path(os.environ["XDG_STATE_HOME"], "handrail", "runs").iterdir()
+    (run,) = Path(os.environ["XDG_STATE_HOME"], "handrail", "runs").glob("[!.]*")
     return [
         (event["kind"], event.get("code"), sorted(change["path"] for change in event.get("files_changed", ())))
         for event in events(run)

@@ -16,6 +16,8 @@ ADDS_ONCE: Hints = (False, False, True, False)
 DESTROYS: Hints = (False, True, False, False)
 DESTROYS_OUTSIDE: Hints = (False, True, False, True)
 HINTS = {
+    "agent_own": (True, False, True, False),
+    "agent_use": (False, False, False, False),
     "apply_patch": DESTROYS,
     "codebase_search": READS,
     "delete_path": DESTROYS,

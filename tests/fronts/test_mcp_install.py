@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -38,12 +39,12 @@ def test_a_program_that_is_not_on_the_path_is_named_by_its_place(cli: Cli) -> No
 
 
 @pytest.mark.parametrize("client", ["claude-code", "claude-desktop"])
-def test_a_program_that_a_relative_path_finds_is_named_by_its_place(cli: Cli, client: str) -> None:
-    """A client that starts elsewhere would find another, or none."""
+def test_a_program_that_a_relative_path_finds_is_not_taken(cli: Cli, client: str) -> None:
+    """A tool may have written it: the client is to start the program that was installed with Handrail."""
     (cli.work / "bin").symlink_to(Path(sys.executable).parent)
     cli.env["PATH"] = "bin"
     entry = json.loads(cli("mcp", "install", client, "--print").out)["mcpServers"]["handrail"]
-    assert entry["command"] == str(cli.work / "bin" / "handrail")
+    assert entry["command"] == str(Path(sys.executable).with_name("handrail"))
 
 
 @pytest.mark.parametrize("variable", ["API_KEY=sk-secret", "FOO BAR", "", "1X"])
@@ -81,8 +82,10 @@ def test_nothing_in_a_file_hides_what_is_shown_of_it(cli: Cli) -> None:
 def test_printing_writes_nothing(cli: Cli, client: str) -> None:
     """The entry stands on stdout, as the client reads it."""
     ended = cli("mcp", "install", client, "--print")
-    read = yaml.safe_load(ended.out)  # JSON is YAML, too
-    assert (ended.code, list(read)) == (0, ["extensions" if client == "goose" else "mcpServers"])
+    tables = {"goose": "extensions", "opencode": "mcp", "vscode": "servers", "zed": "context_servers"}
+    read = tomllib.loads(ended.out) if client == "codex" else yaml.safe_load(ended.out)  # JSON is YAML, too
+    table = "mcp_servers" if client == "codex" else tables.get(client, "mcpServers")
+    assert (ended.code, list(read)) == (0, [table])
     assert sorted(path.name for path in cli.work.iterdir()) == [".env", "a.txt"]
 
 
@@ -383,3 +386,16 @@ def test_no_client_is_told_to_start_what_cannot_start(
     assert not (tmp_path / ".mcp.json").exists()
     assert install.main(["mcp-json", "--print"], standalone_mode=False) == 0
     assert "handrail" in capsys.readouterr().out
+
+
+def test_it_tells_what_comes_next(cli: Cli) -> None:
+    """Where questions are answered, and that without settings tools only read; nothing where nothing was written."""
+    user = Path(cli.env["XDG_CONFIG_HOME"], "handrail", "config.toml")
+    user.unlink()
+    told = cli("mcp", "install", "claude-code", "--yes").err
+    assert ("`handrail approvals watch --here`" in told, "`handrail init` writes some" in told) == (True, True)
+    assert cli("init").code == 0
+    again = cli("mcp", "install", "claude-code", "--yes").err
+    assert ("`handrail approvals watch --here`" in again, "handrail init" in again) == (True, False)
+    unasked = cli("mcp", "install", "cursor").err
+    assert ("Nothing is written" in unasked, "approvals watch" in unasked) == (True, False)

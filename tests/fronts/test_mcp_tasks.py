@@ -32,7 +32,7 @@ class Slow:
     def made(self) -> Tool:
         """The tool."""
 
-        @tool(permissions=("tool.use",))
+        @tool(risk="low", permissions=("tool.use",))
         async def slow() -> str:
             """Wait for a sign."""
             self.times += 1

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 
+from approving import shown_digest
 from fronts.mcp_process import HANDRAIL, TOKEN, _listening
 
 SETTINGS = 'tools.enable = ["fs", "delete_path"]\n'
@@ -50,7 +51,8 @@ async def test_a_task_over_http_goes_on_once_a_person_elsewhere_grants_it(
         task, request = made["taskId"], next(word for word in made["statusMessage"].split() if word.startswith("apr_"))
         waits = await ask(url, "tasks/get", {"taskId": task}, task)
         assert (made["status"], waits["status"], file.exists()) == ("working", "working", True)
-        grant = [HANDRAIL, "approvals", "grant", request.strip(".:,")]
+        request = request.strip(".:,")
+        grant = [HANDRAIL, "approvals", "grant", request, "--digest", shown_digest(request)]
         assert (await asyncio.to_thread(subprocess.run, grant, capture_output=True, check=False)).returncode == 0
         while (ended := await ask(url, "tasks/get", {"taskId": task}, task))["status"] == "working":
             await asyncio.sleep(0.05)

@@ -21,6 +21,7 @@ from pydantic_ai.messages import BinaryContent, ModelMessage, ModelResponse, Tex
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolApproved
 
+from approving import shown_digest
 from behaviour._commands import need_sandbox
 from handrail import Runtime, tool
 from handrail.errors import Misuse
@@ -296,7 +297,7 @@ async def test_a_command_waits_for_approval_elsewhere_and_resumes(work: Path, ow
         assert isinstance(first.output, DeferredToolRequests)
         (about,) = [told[APPROVAL] for told in first.output.metadata.values()]
         assert not (work / "made.txt").exists()
-        await answered("grant", about["approval"])
+        await answered("grant", about["approval"], "--digest", shown_digest(about["approval"]))
         results = first.output.build_results(approve_all=True, metadata=first.output.metadata)
         done = await waiting.run(message_history=first.all_messages(), deferred_tool_results=results)
         assert done.output.splitlines()[0] == "42"

@@ -152,7 +152,8 @@ async def test_an_approved_call_runs_once_when_the_run_is_opened_again(
     """Written as a text or given as values, the same arguments are the same; `other` never runs."""
     ran.clear()
     text: Any = json.dumps(args)
-    open_again: Callable[[], Any] = lambda: Runtime.open(work, config={}, mode="headless", run_id="one")  # noqa: E731
+    config = {"approvals": {"keep_after_run": True}}
+    open_again: Callable[[], Any] = lambda: Runtime.open(work, config=config, mode="headless", run_id="one")  # noqa: E731
     async with open_again() as runtime:
         history, requests = await asked(governed(runtime, function, calls=[(function.__name__, text)]))
     (call,) = requests.approvals

@@ -15,11 +15,14 @@ from fronts.zygote import Zygote
 
 EXIT = {"ok": 0, "failed": 1, "denied": 3, "pending": 4, "refused": 3}
 IDS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|apr_[a-z2-7]{10}")
-FLAGS = re.compile(r"(?<=--approval <id>) --config [^\"\s]+")  # the command line was told its settings by a flag
-OWN_TEXT = re.compile(r'"(call_id|created|expires|caller|digest|policy_digest)":("[^"]*"|[0-9.e+]+)')
+FLAGS = re.compile(
+    r"(?<=--approval <id>) --config (?:'[^']*'|[^\"\s]+)"
+)  # of fronts that are given their settings by a flag
+OWN_TEXT = re.compile(r'"(call_id|created|expires|caller|client|digest|policy_digest)":("[^"]*"|[0-9.e+]+)')
 TOOK = re.compile(r"\b\d+(\.\d+)? m?s\b")
 # What belongs to one call, one place or one front end.
 OWN = {"call_id", "duration_ms", "created", "expires", "caller", "digest", "policy_digest", "replay", "seconds"}
+OWN |= {"client", "folder"}
 OWN |= {"atime", "birthtime"}  # of a file that each front end was given anew
 
 
@@ -49,7 +52,7 @@ def furnished(scenario: Scenario, folder: Path, zygote: Zygote) -> Place:
     for there in (*work.rglob("*"), work):
         os.utime(there, (1_700_000_000, 1_700_000_000))
     config = folder / "settings.toml"
-    config.write_text(scenario.settings)
+    config.write_text(f"approvals.keep_after_run = true\n{scenario.settings}")
     return Place(work, config, folder / "home", zygote)
 
 
@@ -96,6 +99,11 @@ def checked(step: Do | Replay | Rest | Undo, ended: Done) -> None:
         if not isinstance(step, Undo):
             assert ended.outcome["policy"]["decision"] == step.decision, ended
         assert ended.outcome["evidence"]
+        # What a model reads never tells how to grant what it waits for.
+        assert "approvals grant" not in ended.outcome["content"]
+        assert "--approval" not in ended.outcome["content"] or step.code != "APPROVAL_REQUIRED"
+        said = "A person must approve this; repeat the same call when they have."
+        assert (said in ended.outcome["content"]) == (step.code == "APPROVAL_REQUIRED")
     if isinstance(step, Do) and ended.outcome is not None:
         assert step.shows in ended.outcome["content"]
         assert not step.hides or step.hides not in str(ended.outcome)

@@ -12,7 +12,8 @@ import pytest
 import handrail
 
 SOURCE = Path(handrail.__file__).parent
-MAX_LINES, MAX_FUNCTION = 400, 50
+MAX_LINES = 500
+MAX_FUNCTION = 50
 
 # Layer by module or package; the longest name that fits counts. Imports go to the same or a lower layer.
 LAYERS = {
@@ -22,6 +23,7 @@ LAYERS = {
     "strict_json": 0,
     "spelling": 0,
     "globs": 0,
+    "installed": 0,
     "policy": 1,
     "output": 1,
     "arguments": 1,
@@ -53,21 +55,33 @@ LAYERS = {
     "quality": 4,
     "store": 4,
     "approvals": 4,
+    "own_imports": 4,
     "settings": 5,
     "outside": 6,
     "packages": 6,
+    "own_code": 6,
     "undo_order": 1,
+    "json_edit": 1,
+    "hook_files": 6,
+    "requests": 6,
     "undoing": 6,
     "faculties": 6,
+    "asking": 6,
     "compose": 6,
     "programs": 6,
     "worlds": 6,
     "runtime": 6,
-    "__main__": 7,
-    "front": 7,
-    "pydantic_ai": 7,
-    "langchain": 7,
-    "openai_agents": 7,
+    "agent": 7,
+    "commanders": 7,
+    "hooks": 7,
+    "hooks.install": 8,
+    "hooks.status": 8,
+    "service": 7,
+    "__main__": 8,
+    "front": 8,
+    "pydantic_ai": 8,
+    "langchain": 8,
+    "openai_agents": 8,
 }
 # Layers 0 to 2 do no I/O: these modules have no business there.
 IMPURE = {"os", "socket", "subprocess", "threading", "time", "sqlite3", "asyncio", "pathlib", "tempfile", "shutil"}
@@ -192,7 +206,7 @@ def test_a_second_way_to_run_a_tool_is_seen_however_it_is_spelled() -> None:
 
 
 def test_files_and_functions_stay_small() -> None:
-    """No file over 400 lines without a reason in it, no function over 50."""
+    """No file over 500 lines without a reason in it, no function over 50."""
     root = SOURCE.parent.parent
     ours = [*sorted(SOURCE.rglob("*.py")), *sorted((root / "bench").glob("*.py"))]
     for path in [*ours, *sorted((root / "tests").rglob("*.py"))]:
@@ -200,7 +214,9 @@ def test_files_and_functions_stay_small() -> None:
         tree = ast.parse(text)
         lines = text.count("\n")
         if lines > MAX_LINES:
-            assert "Longer than 400 lines because" in (ast.get_docstring(tree) or ""), f"{path.name}: {lines} lines"
+            assert f"Longer than {MAX_LINES} lines because" in (ast.get_docstring(tree) or ""), (
+                f"{path.name}: {lines} lines"
+            )
         for node in ast.walk(tree) if path in ours else ():
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 length = (node.end_lineno or 0) - node.lineno + 1

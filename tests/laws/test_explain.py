@@ -313,8 +313,7 @@ def test_an_explanation_tells_touches_findings_verdict_and_change() -> None:
         "  fs.write b (missing, replace)\n"
         "      allow rules.2 (handrail.toml:12): the rule at handrail.toml:12 says allow\n"
         "\n"
-        "  to have it allowed: take out the rule at handrail.toml:11\n"
-        "      # without the rule at handrail.toml:11"
+        "  to have it allowed: take out the rule at handrail.toml:11"
     )
 
 

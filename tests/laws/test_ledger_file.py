@@ -133,7 +133,7 @@ def garbage(path: Path) -> None:
 def newer(path: Path) -> None:
     SqliteLedger(path, FixedClock(NOW)).request(asking(), {})
     db = sqlite3.connect(path)
-    db.execute("PRAGMA user_version = 2")
+    db.execute("PRAGMA user_version = 3")
     db.close()
 
 
@@ -144,7 +144,7 @@ BROKEN = {
     second_name: "it is no plain file of its own",
     pipe: "it is no plain file of its own",
     garbage: "file is not a database",
-    newer: "it has version 2, this handrail knows 1",
+    newer: "it has version 3, this handrail knows 2",
 }
 
 
@@ -242,3 +242,42 @@ def test_a_reopened_ledger_knows_everything(ledger: SqliteLedger, clock: FixedCl
     assert (again.pending(NOW), again.args(made.id)) == ((made,), {"n": 1})
     assert again.grants("run-1", NOW, "/home/a") == (grant,)
     again.close()
+
+
+V1 = Path(__file__).parent / "ledger-0.1.0.sql"
+
+
+def test_a_ledger_of_the_first_version_is_migrated_with_what_waits_in_it(tmp_path: Path) -> None:
+    """Requests stay in the order they were made, can be answered, replayed and bounded; grants hold."""
+    path = tmp_path / "state" / "ledger.db"
+    path.parent.mkdir(0o700)
+    db = sqlite3.connect(path)
+    db.executescript(V1.read_text())
+    db.close()
+    ledger = SqliteLedger(path, FixedClock(NOW))
+    assert [request.id for request in ledger.pending(NOW)] == ["apr_first", "apr_second"]
+    assert ledger.args("apr_first") == {"path": "a.txt", "token": "raw"}
+    assert len(ledger.confirmation("apr_first")) == 16
+    assert ledger.confirmation("apr_first") != ledger.confirmation("apr_second")
+    (held,) = ledger.grants("run-1", NOW, "/home/a")
+    assert (held.request, ledger.use(held, NOW)) == ("apr_granted", True)
+    grant = ledger.answer("apr_first", YES)
+    assert grant is not None
+    assert ledger.use(grant, NOW)
+    made = ledger.request(asking("new"), {})
+    assert [request.id for request in ledger.pending(NOW)] == ["apr_second", made.id]
+    ledger.close()
+
+
+def test_large_texts_are_stored_once_and_survive(ledger: SqliteLedger) -> None:
+    """The content of arguments, parameters and further requests; erased with the last that needs it."""
+    text = "large \ud800" * 100_000
+    made = [
+        ledger.request(asking(name, params={"edits": [{"new": text}]}), {"edits": [{"new": text}]}) for name in "ab"
+    ]
+    assert [ledger.find(item.id).request for item in made] == made
+    assert ledger.args(made[0].id) == {"edits": [{"new": text}]}
+    assert len(everything(ledger)) < 4 * len(text.encode("utf-8", "surrogatepass"))
+    for item in made:
+        ledger.answer(item.id, NO)
+    assert ledger.find(made[0].id).request == made[0]

@@ -38,6 +38,7 @@ class Model:
         self.state: dict[int, str] = {}
         self.until: dict[int, float] = {}  # of the request while pending, of the grant after
         self.left: dict[int, float] = {}
+        self.wide: dict[int, bool] = {}
 
     def step(self, now: float, what: str, of: int, scope: Scope = Scope.CALL, uses: int | None = None) -> object:
         """Do one step and give what it answers."""
@@ -50,12 +51,14 @@ class Model:
             if state != "pending":
                 return state
             self.state[of] = "granted" if what == "grant" else "denied"
-            wide = scope in (Scope.RUN, Scope.SESSION)
-            self.left[of] = (uses or float("inf") if wide else 1) if what == "grant" else 0
+            wide = scope >= Scope.RUN  # these requests allow a session at most, so always counts as one
+            self.wide[of] = wide
+            self.left[of] = (uses or (float("inf") if wide else 1)) if what == "grant" else 0
             self.until[of] = now + (8 * 3600 if wide else 900)
         if what == "use" and live:
             self.left[of] -= 1
-            self.state[of] = "used"
+            if self.wide[of] or self.left[of] == 0:
+                self.state[of] = "used"
         if what == "revoke" and live:
             self.left[of] = 0
             self.state[of] = "denied" if state == "granted" else "used"

@@ -353,7 +353,9 @@ def test_the_end_of_the_file_is_a_place() -> None:
     end = "-x\n+y\n*** End of File\n"
     assert patched("x\nx\n", _hunk("@@", end)).text == "x\ny\n"
     assert patched("a\nb", _hunk("@@", "+c\n*** End of File\n")).text == "a\nb\nc"
-    assert refused("a\nb\n", _hunk("@@", "+c\n")).code is Code.AMBIGUOUS_MATCH
+    appended = patched("a\nb\n", _hunk("@@", "+c\n"))
+    assert (appended.text, appended.placed[0].level) == ("a\nb\nc\n", "appended")
+    assert refused("a\nb\n", _hunk("@@ missing", "+c\n")).code is Code.AMBIGUOUS_MATCH
     assert patched("a\nb\n", _hunk("@@ a", "+c\n")).text == "a\nc\nb\n"
 
 

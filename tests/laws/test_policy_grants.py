@@ -93,8 +93,11 @@ def test_the_first_grant_that_covers_is_the_one_that_is_spent() -> None:
     assert decide((OVERWRITE,), world(HIGH, grants=grants)).grant == "g1"
 
 
-def test_scopes_are_never_wider_than_a_call_for_shells_and_deletion() -> None:
-    """A moved file is not deleted; a moved folder, a command and any deletion are approved one by one."""
+def test_scopes_are_never_wider_than_a_call_for_deletion() -> None:
+    """A moved file is not deleted; a moved folder and any deletion are approved one by one.
+
+    A command may be granted for longer: as its pattern, or as the exact line.
+    """
     there = world(HIGH, max_scope=Scope.SESSION)
     calls = {
         "write": (write("a", kind=FILE),),
@@ -109,16 +112,16 @@ def test_scopes_are_never_wider_than_a_call_for_shells_and_deletion() -> None:
         "move": "session",
         "move a folder": "call",
         "delete": "call",
-        "run": "call",
-        "write and run": "call",
+        "run": "session",
+        "write and run": "session",
     }
     narrow = replace(there, max_scope=Scope.CALL)
     assert decide(calls["write"], narrow).scope is Scope.CALL
 
 
 @pytest.mark.parametrize("touches", [(run("ls"),), (delete("a"),), move("d", "e", ("d/x",))])
-def test_no_wider_grant_counts_for_shells_and_deletion(touches: tuple[Touch, ...]) -> None:
-    """Even one that is on record is in force for a single call alone."""
+def test_no_wider_grant_counts_for_deletion_and_commands_without_a_pattern(touches: tuple[Touch, ...]) -> None:
+    """Even one that is on record, and names the very words, is in force for a single call alone."""
     there = world(HIGH, rule(ASK), max_scope=SESSION)
     for scope, decision in ((CALL, ALLOW), (RUN, ASK), (SESSION, ASK)):
         assert decide(touches, replace(there, grants=(grant(*touches, scope=scope),))).decision is decision

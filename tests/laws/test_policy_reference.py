@@ -86,6 +86,11 @@ def test_the_random_worlds_reach_every_source_and_default() -> None:
         verdict = decide(touches, world)
         seen |= {item.rule if item.source not in ("rules", "grants") else item.source for item in verdict.findings}
         seen |= {"excluded"} if verdict.excluded else set()
+        if verdict.decision is Decision.ALLOW and verdict.grant is None:
+            seen |= {
+                "script" for touch in touches if touch.doubt and not any(rule.target is None for rule in world.rules)
+            }
+            seen |= {"git" for touch in touches if touch.kind is TouchKind.GIT_WRITE}
     assert seen >= {
         *("builtin.own-files", "builtin.key-material", "builtin.root", "builtin.unseen", "builtin.repository"),
         *("builtin.settings", "builtin.metadata", "builtin.confirm", "confine.roots", "confine.read-only-root"),
@@ -99,5 +104,7 @@ def test_the_random_worlds_reach_every_source_and_default() -> None:
             "defaults.too-large-to-undo",
         ),
         *("defaults.delete", "defaults.overwrite", "defaults.workspace-write", "defaults.silence"),
-        *("rules", "grants", "excluded"),
+        *("defaults.border", "defaults.kept", "defaults.cache", "defaults.git-record", "defaults.hides-changes"),
+        *("defaults.on-path", "defaults.command", "defaults.not-understood"),
+        *("rules", "grants", "excluded", "script", "git"),
     }

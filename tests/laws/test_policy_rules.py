@@ -76,6 +76,10 @@ ALLOWED, RESTRICTED = "allow", "ask and deny"
         (reach("example.org:8443"), "example.org", {RESTRICTED}),
         (reach("a.example.org.:443"), "*.example.org", {ALLOWED, RESTRICTED}),
         (use("now"), "n*", {ALLOWED, RESTRICTED}),
+        (use("send_email/a@b.c"), "send_email/*", {ALLOWED, RESTRICTED}),
+        (use("send_email/list/a@b.c"), "send_email/*", {RESTRICTED}),
+        (use("send_email/list/a@b.c"), "send_*", {RESTRICTED}),
+        (use("send_email/list/a@b.c"), "send_email/**", {ALLOWED, RESTRICTED}),
         (Touch(TouchKind.GIT_WRITE, "push"), "push", {ALLOWED, RESTRICTED}),
     ],
 )
@@ -159,6 +163,14 @@ def test_a_rule_of_a_project_nobody_trusts_only_adds(touch: Touch) -> None:
     bare = decide((touch,), world(HIGH)).decision
     narrowed = decide((touch,), world(HIGH, rule(ASK, narrows=True))).decision
     assert narrowed is max(ASK, bare)
+
+
+@pytest.mark.parametrize(("narrows", "decision"), [(False, ALLOW), (True, ASK)])
+def test_a_project_nobody_trusts_opens_no_git_command(narrows: bool, decision: Decision) -> None:
+    """A rule of the user that names no subcommand is not completed by one of the project."""
+    touches = (run("git commit"), Touch(TouchKind.GIT_WRITE, "commit"))
+    rules = (rule(ALLOW, "proc.exec", "git *"), rule(ALLOW, "proc.exec", "git commit", narrows=narrows))
+    assert decide(touches, world(HIGH, *rules)).decision is decision
 
 
 @pytest.mark.parametrize(

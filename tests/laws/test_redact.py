@@ -1,6 +1,6 @@
 """Laws of redaction: what is hidden does not depend on the engine, on slicing, on chunking or on doing it twice.
 
-Longer than 400 lines because all laws share the same texts and redactors.
+Longer than 500 lines because all laws share the same texts and redactors.
 """
 
 import base64

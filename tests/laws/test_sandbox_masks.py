@@ -36,8 +36,9 @@ def made(root: Path, *paths: str) -> None:
 
 
 def found(root: Path, plan: Plan) -> list[tuple[str, str]]:
-    """The masks beneath the root."""
-    return [(path.removeprefix(f"{root}/"), how) for path, how in masks(plan).paths]
+    """List the masks beneath the root; the machine's own folders may have some as well."""
+    beneath = [(path, how) for path, how in masks(plan).paths if path.startswith(f"{root}/")]
+    return [(path.removeprefix(f"{root}/"), how) for path, how in beneath]
 
 
 def test_hooks_and_config_are_locked_and_all_above_them_pinned(tmp_path: Path) -> None:
@@ -153,10 +154,14 @@ def test_a_folder_that_changed_just_now_is_looked_at_again(tmp_path: Path) -> No
     assert looks._seen == {}
 
 
-def test_nothing_to_protect_needs_no_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan without patterns costs nothing."""
+def test_a_plan_without_patterns_is_looked_at_for_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else is hidden then; more entries than can be looked at are refused as ever."""
+    os.mkfifo(tmp_path / "pipe")
+    plan = Plan(read=(), write=(str(tmp_path),))
+    assert found(tmp_path, plan) == [("pipe", "hide")]
     monkeypatch.setattr(module, "MAX_ENTRIES", -1)
-    assert masks(Plan(read=(), write=(str(tmp_path),))).paths == ()
+    with pytest.raises(SetupFailed):
+        masks(plan)
 
 
 def test_folders_above_what_is_hidden_are_pinned(tmp_path: Path) -> None:

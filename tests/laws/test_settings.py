@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from handrail.policy.patterns import host_matches, path_matches, protects
 from handrail.settings import Settings, keys, load, rule_keys
+from handrail.settings.layers import Layer, Origin
 from handrail.settings.lines import Lines, TooDeepError
 from handrail.settings.lint_rules import _paths_cover
-from handrail.settings.merge import met_untrusted
+from handrail.settings.merge import Merged, met_untrusted
 from handrail.settings.model import BY_NAME, Key, Meets, RuleText, Written
 
 # ── lines ────────────────────────────────────────────────────────────────────────────────────
@@ -148,6 +149,7 @@ HOSTS = [
     "[::1]:80",
 ]
 FORBIDDING = ("tools.disable", "exec.deny", "http.blocked_networks")
+PROTECTED_NAMES = [".env", ".env.example", "secrets", "a/secrets/b", "k.pem", "plain"]
 PATTERNS = [".env*", "!.env.example", ".env.example", "secrets", "!secrets", "*.pem", "!*"]
 
 
@@ -176,8 +178,7 @@ def allows(key: Key, value: Any) -> Any:
         targets = [f"{host}:{port}" for host in ("a.org", "x.a.org", "b.org", "[::1]") for port in (80, 443, 8080)]
         return frozenset(target for target in targets if any(host_matches(item, target) for item in value))
     if key.name == "workspace.protected":
-        names = [".env", ".env.example", "secrets", "a/secrets/b", "k.pem", "plain"]
-        return frozenset(name for name in names if protects(value, name) is None)
+        return frozenset(name for name in PROTECTED_NAMES if protects(value, name) is None)
     if key.name in FORBIDDING:
         return frozenset("abc") - frozenset(value)
     if key.type == "list":
@@ -204,6 +205,14 @@ def no_wider(key: Key, new: Any, old: Any) -> bool:
 def test_an_untrusted_value_never_widens(key: Key, data: st.DataObject) -> None:
     """Whatever a project says and whatever stood before, no more is allowed than before."""
     base, value = data.draw(values_of(key)), data.draw(values_of(key))
+    if key.name == "workspace.protected":
+        merged = Merged({key.name: base})
+        merged.take(Layer({key.name: value}, (), lambda _: Origin("project"), trusted=data.draw(st.booleans())))
+        for name in PROTECTED_NAMES:
+            before, own = protects(base, name), protects(value, name)
+            after = any(protects(group, name) for group in merged.protected)
+            assert after == (before is not None or own is not None)
+        return
     met = met_untrusted(key, base, value)
     if key.meets is Meets.IGNORED:
         assert met.value == base
@@ -232,7 +241,9 @@ def test_a_narrower_value_is_taken_whole_and_in_silence(key: Key, data: st.DataO
 @settings(max_examples=50)
 @given(data=st.data())
 def test_what_is_not_taken_is_told(key: Key, data: st.DataObject) -> None:
-    """A value that would widen leaves a reason behind, unless it is the value in force."""
+    """A value that would widen leaves a reason behind, unless it is the value in force; lists that protect add up."""
+    if key.meets is Meets.LONGER:
+        return
     base, value = data.draw(values_of(key)), data.draw(values_of(key))
     value = {**base, **value} if key.type == "table" else value  # what a table leaves out stays
     met = met_untrusted(key, base, value)
@@ -271,6 +282,20 @@ def test_the_defaults_are_the_contract() -> None:
     """What holds where nothing is said, whole."""
     assert {key.name: key.default for key in keys()} == {
         "mode": "interactive",
+        "environment": "",
+        "agent.provider": "pydantic-ai",
+        "agent.model": None,
+        "agent.max_turns": 50,
+        "agent.max_wall_seconds": 3600.0,
+        "agent.max_tokens": 0,
+        "agent.max_tool_calls": 500,
+        "agent.model_retries": 3,
+        "agent.context_bytes": 400_000,
+        "agent.instructions": None,
+        "agent.approval_seconds": 0.0,
+        "programs.bwrap": None,
+        "programs.rg": None,
+        "programs.ruff": None,
         "runs_dir": None,
         "workspace.root": ".",
         "workspace.allow_absolute": False,
@@ -284,7 +309,11 @@ def test_the_defaults_are_the_contract() -> None:
         "exec.allow_unconfined": False,
         "exec.min_tier": "B",
         "exec.workspace": "direct",
+        "exec.ask": "unless-allowed",
         "exec.allowed_hosts": (),
+        "exec.hosts": "refuse",
+        "exec.allowed_sockets": (),
+        "exec.max_cache_bytes": 2 * 1024**3,
         "exec.timeout_seconds": 120,
         "exec.pass_env": (),
         "exec.allow": (),
@@ -295,6 +324,7 @@ def test_the_defaults_are_the_contract() -> None:
         "exec.max_open_files": 4096,
         "exec.max_cpu_seconds": 900,
         "exec.max_scratch_bytes": 536870912,
+        "exec.max_layer_bytes": 4294967296,
         "exec.max_jobs": 16,
         "exec.kill_output_bytes": 1073741824,
         "http.allowed_hosts": (),
@@ -313,6 +343,8 @@ def test_the_defaults_are_the_contract() -> None:
         "http.credentials": {},
         "skills.folders": (".agents/skills", ".claude/skills"),
         "skills.user": True,
+        "skills.narrow": False,
+        "skills.script_folders": ("scripts",),
         "memory.enabled": True,
         "memory.provider": "sqlite",
         "memory.write_mode": "candidate",
@@ -324,11 +356,28 @@ def test_the_defaults_are_the_contract() -> None:
         "search.vectors": "auto",
         "lints": {},
         "approvals.max_scope": "run",
-        "approvals.expiry_seconds": 900,
+        "approvals.run_covers": "target",
+        "approvals.max_pending": 100,
+        "approvals.max_pending_bytes": 16 * 1024 * 1024,
+        "approvals.keep_after_run": False,
+        "approvals.expiry_seconds": 86400,
+        "approvals.park": True,
+        "approvals.four_eyes": False,
         "approvals.wait_seconds": 300,
         "mcp.trust_client_approval": False,
         "mcp.wait_seconds": 25,
         "mcp.page_size": 100,
+        "mcp.listing": "whole",
+        "approvals.notify": None,
+        "hooks.ask": "native",
+        "hooks.allow": False,
+        "notify.command": (),
+        "notify.ntfy": None,
+        "notify.ntfy_token_env": None,
+        "notify.after_seconds": 3,
+        "serve.workspaces": {},
+        "serve.idle_seconds": 600,
+        "serve.login_attempts": 10,
         "limits.timeout_seconds": 30,
         "limits.max_read_bytes": 5242880,
         "limits.max_output_lines": 2000,
@@ -346,6 +395,7 @@ def test_the_defaults_are_the_contract() -> None:
         "limits.breaker_seconds": 30,
         "limits.rate": {},
         "limits.concurrency": {},
+        "undo.keep_days": 30,
         "undo.max_bytes": 268435456,
         "undo.max_file_bytes": 33554432,
         "redaction.patterns": {},
@@ -385,7 +435,7 @@ def test_a_rule_keeps_every_field_on_its_way_to_policy() -> None:
 
     assert {item.name for item in fields(Rule)} == set(RuleEntry.model_fields)
     said: dict[str, Any] = {name: ("x",) if name in ("matches", "misses") else "x" for name in RuleText.model_fields}
-    said |= {"effect": "deny", "touch": "fs.*", "id": "rules.7", "where": "f:1", "narrows": True}
+    said |= {"effect": "deny", "touch": "fs.*", "risk": "high", "id": "rules.7", "where": "f:1", "narrows": True}
     rule = RuleEntry.model_validate(said).rule()
     told = {item.name: getattr(rule, item.name) for item in fields(Rule)}
     assert told | {"effect": rule.effect.word} == said

@@ -131,17 +131,10 @@ cp a b
 less a
 man ls
 vim a
-git status
-git diff
-git log
-git show
-git branch
 git tag -l
-git ls-files
 git -c a=b rev-parse HEAD
 git -C a rev-parse HEAD
 git config a b
-git rev-parse HEAD:a
 git remote add a b
 git --exec-path=a rev-parse HEAD
 eval ls

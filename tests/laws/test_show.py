@@ -15,7 +15,10 @@ from rich.console import Console
 
 from approving import NOW, asking
 from handrail.approvals import show
-from handrail.approvals.show import FOLDED, GUTTER, Line, coverage, lines, plain, styled, visible
+from handrail.approvals.card import card, list_answers
+from handrail.approvals.show import FOLDED, GUTTER, Line, Setting, coverage, lines, plain, styled, visible
+from handrail.output.diffs import file_diffs
+from handrail.policy.grants import EXACT
 
 ANY_TEXT = (
     st.text(st.characters())
@@ -168,6 +171,7 @@ def test_a_call_without_arguments_shows_that() -> None:
 
 
 FOREIGN = ANY_TEXT.filter(bool)
+PLAIN = re.compile(r"[\w./*@+:=,-]+( |\Z)", re.ASCII)
 
 
 @given(FOREIGN, FOREIGN, st.integers(24, 120))
@@ -183,9 +187,13 @@ def test_foreign_text_never_starts_a_line_and_no_line_is_wider_than_the_screen(
     )
     ours = {"Approval apr_abc", "  arguments", "  writes", "  changes"}
     labels = ("  tool     ", "  why      ", "  asked by ", "  digest   ", "  expires  ", "         ┊ ", GUTTER, FOLDED)
-    for line in [*lines(request, NOW, width), *coverage(request, width)]:
-        assert line.before in labels or line.text in ours
+    of_cards = (" why   ", "     ┊ ", " in    ", " ┊ ", " ")
+    asked = list_answers(request, [("y", "once", False), ("r", "this run", True)], width)
+    for line in [*lines(request, NOW, width), *card(request, width), *asked, *coverage(request, width)]:
+        assert line.before in (*labels, *of_cards) or line.text in {*ours, "  this run covers"}
         assert cell_len(line.before + line.text) <= width
+        if line.before == " " and not line.text.startswith("y once"):  # the head: what is not plain stands in quotes
+            assert line.text.startswith(('"', "r this run")) or PLAIN.match(line.text)
 
 
 @given(ANY_TEXT, st.integers(24, 120))
@@ -223,3 +231,160 @@ def test_every_character_is_counted_at_least_as_wide_as_a_terminal_draws_it() ->
     shown = [chr(code) for code in range(0x20, 0x30000) if visible(chr(code)) == chr(code)]
     assert [char for char in shown if cell_len(char) > show._cells(char)] == []
     assert [char for char in shown if unicodedata.east_asian_width(char) in "WFA" and show._cells(char) < 2] == []
+
+
+DIFF = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+two!\n three\n"
+
+
+def test_the_card_shows_what_changes_and_why() -> None:
+    """Defaults, what the diff shows and the lines around a change are left out; all other arguments are there."""
+    request = asking(
+        id="apr_abc",
+        reason="a.txt exists",
+        params={"path": "a.txt", "content": "one\ntwo!\nthree\n", "mode": "overwrite", "mkdirs": True},
+        impact={"reads": ["a.txt"], "writes": ["a.txt", "b.txt"]},
+        aside=("content", "mkdirs"),
+        diff=DIFF,
+    )
+    assert plain(card(request)) == (
+        " write_file  cli in /home/a\n"
+        '  │ path: "a.txt"\n'
+        '  │ mode: "overwrite"\n'
+        "  writes\n"
+        "  │ b.txt\n"
+        "  │ -two\n"
+        "  │ +two!\n"
+        " why   a.txt exists\n"
+    )
+
+
+NEW = "--- /dev/null\n+++ b/.github/ci.yml\n@@ -0,0 +1,1 @@\n+on: push\n"
+GONE = "--- a/old.txt\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-it said this\n"
+
+
+def test_several_files_are_shown_by_their_names_and_changed_lines() -> None:
+    """Once: the diff names what is written. That a program ended well is as always."""
+    line = "mkdir .github && echo 'on: push' > .github/ci.yml"
+    request = asking(
+        id="apr_abc",
+        tool="run_command",
+        reason="a forge runs it",
+        params={"command": line},
+        impact={
+            "reads": ["a.txt"],
+            "writes": [".github", ".github/ci.yml", "a.txt", "mode-only"],
+            "runs": ["mkdir .github", "evil"],
+            "ended": ["exit code 0"],
+        },
+        diff=f"new folder .github\n{NEW}{DIFF}",
+        touches=(("fs.write", ".github"), ("fs.write", ".github/ci.yml"), ("fs.write", "a, b")),
+    )
+    assert plain(card(request)) == (
+        " run_command  cli in /home/a\n"
+        f"  │ {line}\n"
+        "  writes\n"
+        "  │ mode-only\n"
+        "  runs\n"
+        "  │ mkdir .github\n"
+        "  │ evil\n"
+        "  │ new folder .github\n"
+        "  │ new .github/ci.yml\n"
+        "  │ +on: push\n"
+        "  │ changed a.txt\n"
+        "  │ -two\n"
+        "  │ +two!\n"
+        " why   a forge runs it\n"
+    )
+    assert plain(coverage(request)) == (
+        "  │ run_command: fs.write .github\n  │ run_command: fs.write .github/ci.yml\n  │ run_command: fs.write a, b\n"
+    )
+
+
+def test_of_files_that_are_deleted_the_names_are_shown() -> None:
+    """Side by side where they are many and plain; what stood in them is one key away. A failure is no usual end."""
+    names = [f"data{number}.txt" for number in range(30)]
+    diff = "".join(GONE.replace("old.txt", name) for name in names) + "removed folder d\n"
+    request = asking(
+        params={"command": "rm *"}, impact={"deletes": [*names, "d"], "failed": ["exit code 1"]}, diff=diff
+    )
+    text = plain(card(request, 80))
+    assert (text.count("\n") <= 12, "it said this" in text, "exit code 1" in text) == (True, False, True)
+    assert [name for name in (*names, "d") if name not in text.split()] == []
+    assert max(map(len, text.splitlines())) <= 80
+    strange = replace(request, impact={"deletes": [*names[:3], "a  b", "c, d"]}, diff="")
+    assert plain(card(strange, 80)).count("  │ ") == 6
+
+
+@pytest.mark.parametrize(
+    "diff",
+    [
+        f"{NEW}{GONE}".replace("-it said this", "-it said this\n--- a/x\n+++ /dev/null"),
+        f"{NEW}{DIFF}[the diff is cut: 9 of 90 lines]\n",
+        f"{NEW}[and 7 more changes]\n",
+        f"{NEW}{DIFF.replace('+two!', '+two … [12 more characters]')}",
+        f"{NEW}+++ b/other\n",
+        f"\x1b[2J{NEW}",
+    ],
+)
+def test_a_diff_that_is_not_whole_is_shown_as_it_is(diff: str) -> None:
+    """Nothing is left out of what cannot be taken apart, and all targets are listed."""
+    targets = [".github/ci.yml", "old.txt", "a.txt"]
+    request = asking(params={}, impact={"writes": targets, "deletes": ["old.txt"]}, diff=diff)
+    text = plain(card(request))
+    assert [line for line in diff.splitlines() if visible(line) not in text] == []
+    assert [name for name in targets if f"  │ {name}\n" not in text] == []
+
+
+def test_words_of_a_file_hide_no_target() -> None:
+    """A line that speaks of a folder is no folder."""
+    diff = NEW.replace("+on: push", "+new folder secret.yml") + DIFF
+    assert "  │ secret.yml\n" in plain(card(asking(params={}, impact={"writes": ["secret.yml", "other"]}, diff=diff)))
+
+
+def test_the_card_says_its_place_its_asker_and_short_paths() -> None:
+    """Which of how many, whether the asker runs, and paths from the person's home; words stay whole."""
+    request = asking(id="apr_abc", workspace="/home/ann/shop", reason="it is " + "very " * 20 + "long")
+    shown = card(request, 60, Setting("2 of 4", True, "/home/ann"))
+    assert [line.text for line in shown[:2]] == [
+        "2 of 4",
+        f"write_file  a.txt{'cli in ~/shop':>41}",
+    ]
+    assert shown[2].before == " gone  "
+    why = [line.text for line in shown if "very" in line.text]
+    assert ("".join(why), len(why) > 1) == (request.reason, True)
+    assert {text.split()[-1] for text in why} == {"very", "long"}
+
+
+def test_a_grant_for_an_exact_line_says_so() -> None:
+    """In words, not by its digest."""
+    request = asking(tool="run_command", touches=((EXACT, "0123abcd"),))
+    (line,) = coverage(request)
+    assert line.text.startswith("run_command: exactly this line")
+    assert "0123abcd" not in line.text
+
+
+def changed_lines(diff: str) -> list[str] | None:
+    """Give the changed lines of a whole diff of one file."""
+    files = file_diffs(diff)
+    return [*files[0].lines] if files is not None and len(files) == 1 and files[0].path else None
+
+
+@pytest.mark.parametrize(
+    ("diff", "changed"),
+    [
+        (DIFF, ["-two", "+two!"]),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n--- a\n+++ b\n", ["--- a", "+++ b"]),
+        ("--- a/x\n+++ b/x\n@@ -1 +0,0 @@\n-a\n\\ No newline at end of file\n", ["-a", "\\ No newline at end of file"]),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n@@ -9 +9 @@\n-c\n+d\n",
+         ["@@ -1 +1 @@", "-a", "+b", "@@ -9 +9 @@", "-c", "+d"]),
+        (DIFF + DIFF.replace("a.txt", "b.txt"), None),
+        (DIFF + "[7 of 9 lines of this diff shown]\n", None),
+        ("--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n one\n-two\n", None),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b … [12 more characters]\n", None),
+        ("moved a to b", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_only_a_whole_diff_of_one_file_is_shortened(diff: str, changed: list[str] | None) -> None:
+    """The counts of its hunks say where it ends, so that no line of a file passes for a part of the diff."""
+    assert changed_lines(diff) == changed

@@ -8,11 +8,26 @@ from random import Random
 from handrail.policy import ToolFacts, World
 from handrail.policy.patterns import literal
 from handrail.policy.rules import Rule
-from handrail.words import Decision, Grant, How, Mode, Place, PlaceKind, Risk, Root, Scope, Touch, TouchKind
+from handrail.policy.world import Repositories
+from handrail.words import Decision, Effect, Grant, How, Mode, Place, PlaceKind, Risk, Root, Scope, Touch, TouchKind
 
 ORDINARY = ("src", "docs", "a.py", "b.md", "x", "build", "secrets", "K.pem", "we*rd[1]", "a b")
 SPECIAL = (
-    *(".env", ".ENV", ".env.example", ".ssh", ".SSH", ".git", "hooks", "config", "commondir", ".github", "workflows"),
+    *(
+        ".env",
+        ".ENV",
+        ".env.example",
+        ".ssh",
+        ".SSH",
+        ".git",
+        "hooks",
+        "config",
+        "commondir",
+        "HEAD",
+        "refs",
+        ".github",
+        "workflows",
+    ),
     *("handrail.toml", "id_rsa", ".config", "gcloud", ".claude", ".agents", "skills", ".agent", "runs"),
 )
 NAMES = (*ORDINARY * 8, *SPECIAL)
@@ -32,7 +47,17 @@ SEGMENTS = (
     *ORDINARY,
     *SPECIAL,
 )
-HOSTS = ("api.example.org", "EXAMPLE.org", "x.example.org.", "evil.org", "169.254.169.254", "::1", "10.0.0.7")
+HOSTS = (
+    "api.example.org",
+    "EXAMPLE.org",
+    "x.example.org.",
+    "evil.org",
+    "169.254.169.254",
+    "::1",
+    "10.0.0.7",
+    "nexus",
+    "a.local",
+)
 HOST_PATTERNS = (
     "*",
     "*:*",
@@ -46,7 +71,7 @@ HOST_PATTERNS = (
 )
 PORTS = ("80", "443", "8080")
 WORDS = ("git", "diff", "push", "rm", "-rf", "/bin/rm", "./x", "npm", "test", "a", "ls", "cat", "/")
-_HOWS = (How.PLAIN, How.REPLACE, How.EDIT, How.MAKE)
+_HOWS = (How.PLAIN, How.REPLACE, How.EDIT, How.MAKE, How.REPOSITORY)
 WORKSPACE = Root("workspace", "/ws", True)
 ROOTS = (
     Root("/data", "/data", False),
@@ -54,6 +79,14 @@ ROOTS = (
     Root("/ws/docs", "/ws/docs", True),
     Root("run:observations", "/state/runs/r1/observations", False),
     Root("run:workspace", "/state/runs/r1/workspace", True),
+)
+REPOSITORIES = (
+    Repositories(),
+    Repositories(),
+    Repositories(folders=("/ws/a",), named=("/ws/src/hooks", "/ws/docs/x")),
+    Repositories(folders=("/ws",), trees=("/ws/src", "/ws/a")),
+    Repositories(folders=("/ws/d", "/more/.config/a"), heads=("/ws", "/ws/src")),
+    Repositories(unread=("/ws/docs",)),
 )
 TOOLS = (
     ToolFacts("read_file", "fs", Risk.LOW),
@@ -123,6 +156,8 @@ def rule(random: Random, number: int, asked: tuple[Touch, ...]) -> Rule:
         caller="cli" if some(random, 0.1) else None,
         where=f"handrail.toml:{number}",
         narrows=effect is not Decision.ALLOW and some(random, 0.3),
+        risk=random.choice((*(None,) * 6, "low", "medium", "high")),
+        environment=random.choice((*(None,) * 8, "ci", "production")),
     )
 
 
@@ -151,6 +186,7 @@ def file_touch(random: Random, world: World) -> Touch:
         # Reading puts nothing back: no tool states that.
         random.choice((*_HOWS, How.PLAIN if kind is TouchKind.FS_READ else How.UNDO)),
         confirmed=some(random, 0.98),
+        unsafe=some(random, 0.05),
         place=where,
         below=below,
     )
@@ -163,9 +199,13 @@ def touch(random: Random, world: World) -> Touch:
     if kind is TouchKind.NET_CONNECT:
         target = f"{random.choice(HOSTS)}:{random.choice(PORTS)}"
         return Touch(kind, target, unsafe=some(random, 0.4))
+    if kind is TouchKind.TOOL_USE and some(random, 0.3):
+        return Touch(kind, "mine", unsafe=True)
     if kind is TouchKind.PROC_EXEC:
         words = tuple(random.choice(WORDS) for _ in range(random.randint(1, 4)))
-        return Touch(kind, " ".join(words), words=words, doubt="an expansion" if some(random, 0.2) else "")
+        doubt = "an expansion" if some(random, 0.2) else ""
+        # An unsafe command is one that an agent runs itself: tests/hooks compares those.
+        return Touch(kind, " ".join(words), words=words, doubt=doubt)
     return Touch(kind, random.choice(("mine", "notes")))
 
 
@@ -180,7 +220,31 @@ def move(random: Random, world: World) -> tuple[Touch, ...]:
     )
 
 
+def script(random: Random) -> tuple[Touch, ...]:
+    """A shell with a script, in doubt for that reason or for another one."""
+    name = random.choice(("bash", "sh", "source", ".", "/bin/bash"))
+    options = ["-e"] if name.endswith("sh") and some(random, 0.2) else []
+    words = (name, *options, random.choice(("case.sh", "d/e.sh")), *["a"] * some(random, 0.3))
+    own = f"{name.split('/')[-1]} runs what the file {words[1 + len(options)]} says"
+    doubt = own if some(random, 0.8) else random.choice(("an expansion", f"{own}, in d"))
+    return (Touch(TouchKind.PROC_EXEC, " ".join(words), words=words, doubt=doubt),)
+
+
+def git(random: Random) -> tuple[Touch, ...]:
+    """Git commands that write, and what they write."""
+    names = [random.choice(("push", "commit")) for _ in range(random.randint(1, 2))]
+    commands = [("git", name, *["a"] * some(random, 0.5)) for name in names]
+    doubts = ["an expansion" if some(random, 0.1) else "" for _ in names]
+    runs = [
+        Touch(TouchKind.PROC_EXEC, " ".join(words), words=words, doubt=doubt)
+        for words, doubt in zip(commands, doubts, strict=True)
+    ]
+    return (*runs, *(Touch(TouchKind.GIT_WRITE, name) for name in dict.fromkeys(names)))
+
+
 def touches(random: Random, world: World) -> tuple[Touch, ...]:
+    if some(random, 0.08):
+        return random.choice((script, git))(random)
     if some(random, 0.1):
         return move(random, world)
     return tuple(touch(random, world) for _ in range(random.choice((*(1,) * 12, 2, 2, 3, 0))))
@@ -213,8 +277,10 @@ def world(random: Random) -> World:
         disable=frozenset(name for name in ("fs", "read_file", "mine") if some(random, 0.02)),
         protected=random.choice(((".env*", "!.env.example"), (), ("secrets/", ".env*"), ("s*", "!src", "x", "!src/x"))),
         skill_folders=random.choice(((), ("/ws/a",), ("/ws/d/e", "/data"), ("/ws",))),
+        repositories=random.choice(REPOSITORIES),
         own_paths=random.choice(((), ("/state/runs", "/ws/.agent/runs"), ("/state", "/ws/b*d", "/ws/x"))),
         allowed_hosts=tuple(item for item in HOST_PATTERNS if some(random, 0.4)),
+        asks_hosts=some(random, 0.3),
         mode=random.choice(tuple(Mode)),
         skill_name="skill" if skilled else None,
         skill_tools=frozenset(tool.name for tool in TOOLS if some(random, 0.8)) if skilled else None,
@@ -228,6 +294,8 @@ def world(random: Random) -> World:
         bulk_files=random.choice((2, 20, 20)),
         confined=some(random, 0.8),
         reviewed=some(random, 0.2),
+        further_protected=random.choice(((), (), (), (("x", "!.env"),), (("a*", "!a"), ("!secrets", "d")))),
+        environment=random.choice(("", "ci", "production")),
     )
 
 
@@ -237,4 +305,28 @@ def situation(random: Random) -> tuple[tuple[Touch, ...], World]:
     asked = touches(random, bare)
     rules = tuple(rule(random, number, asked) for number in range(random.choice((0, 1, 2, 3, 4, 8))))
     grants = tuple(grant(random, asked, bare) for _ in range(random.choice((0, 1, 3))))
-    return asked, replace(bare, rules=rules, grants=grants)
+    return at_the_border(random, asked, replace(bare, rules=rules, grants=grants))
+
+
+def at_the_border(random: Random, asked: tuple[Touch, ...], found: World) -> tuple[tuple[Touch, ...], World]:
+    """Some worlds where programs run without a question, and some where their changes are judged."""
+    kind = random.choice(("", "", "before", "changes"))
+    if not kind:
+        return asked, found
+    found = replace(found, border=True, reviewed=True, changes=kind == "changes")
+    if kind == "changes":
+        return tuple(changed(random, touch) for touch in asked), found
+    background = random.random() < 0.2
+    return tuple(begun(random, touch, background) for touch in asked), found
+
+
+def changed(random: Random, touch: Touch) -> Touch:
+    if touch.kind not in (TouchKind.FS_WRITE, TouchKind.FS_DELETE):
+        return touch
+    return replace(touch, effect=random.choice(tuple(Effect)), doubt="a.txt")
+
+
+def begun(random: Random, touch: Touch, background: bool) -> Touch:
+    if touch.kind is TouchKind.PROC_EXEC and background:
+        return replace(touch, how=How.BACKGROUND)
+    return replace(touch, known=random.random() < 0.5) if touch.how is How.REPLACE else touch

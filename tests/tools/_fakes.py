@@ -11,7 +11,8 @@ from typing import Any
 from handrail.catalog import Tool
 from handrail.errors import Problem
 from handrail.output.redact import Redactor
-from handrail.ports import Limits, Places, Secrets, Workspace
+from handrail.ports import Limits, Places, Secrets, Spill, Workspace
+from handrail.store.spill import FileSpill
 from handrail.words import Answer, Change, Exclusion, PlaceKind, Root, Touch, TouchKind
 from handrail.workspace.files import WorkspaceFiles
 
@@ -72,6 +73,7 @@ class Desk:
         places = Places(self.touches)
         bound = self.files.bind("call", self._excluded)
         ports: dict[type, Any] = {Workspace: bound, Secrets: self._secrets, Limits: self.limits, Places: places}
+        ports[Spill] = FileSpill(self.folder.parent / f"{self.folder.name}-observations")
         for name, mark in tool.targets:
             if mark.kind in FILES:
                 parsed[name] = places.of(parsed[name])

@@ -12,7 +12,7 @@ from handrail.errors import Problem
 from handrail.output.redact import Redactor
 from handrail.ports import Captured, Finished, Limits, Program, Work
 from handrail.skills.finding import Library
-from handrail.skills.run import RunSkills
+from handrail.skills.run import RunSkills, Terms
 from handrail.skills.sources import Source, project_sources
 from handrail.store.state import RunState
 from handrail.testing import MemoryJournal
@@ -39,13 +39,21 @@ def put_skill(
 class SkillDesk:
     """The skills of a workspace, and the tools called with them."""
 
-    def __init__(self, workspace: Path, *, folders: tuple[str, ...] = (".agents/skills",)) -> None:
+    def __init__(
+        self, workspace: Path, *, folders: tuple[str, ...] = (".agents/skills",), terms: Terms | None = None
+    ) -> None:
         self.folder = workspace / folders[0]
         self.root = Root("workspace", str(workspace.resolve()), writable=True)
         self.journal, self.state, self.processes = MemoryJournal(), RunState(), ScriptedProcesses()
         self.limits = Limits()
         self._folders = folders
-        self.skills = RunSkills(lambda: Library(self._sources, lambda: TOOLS), self.state, self.journal, Redactor())
+        self.skills = RunSkills(
+            lambda: Library(self._sources, lambda: TOOLS),
+            self.state,
+            self.journal,
+            Redactor(),
+            terms or Terms(narrow=True),
+        )
 
     def _sources(self) -> list[Source]:
         return list(project_sources(self.root, self._folders))

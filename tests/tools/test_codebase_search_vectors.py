@@ -135,7 +135,7 @@ async def test_vectors_of_what_policy_leaves_out_are_not_compared(opens: Any, wo
 async def test_without_the_package_words_answer(opens: Any, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In silence, unless settings ask for vectors: then it is said what brings them."""
     fill(work, CODE)
-    monkeypatch.setattr(embedding, "find_spec", lambda _name: None)
+    monkeypatch.setattr(embedding, "find_module", lambda _name: None)
     async with opens(config={}) as runtime:
         silent = await search(runtime, "send message")
     async with opens(config=ON) as runtime:

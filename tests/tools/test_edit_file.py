@@ -222,7 +222,7 @@ async def test_a_file_that_is_not_what_the_caller_expects_is_not_touched(desk: D
     problem = await desk.problem(edit_file, path="f", edits=[edit("a", "b")], expected_sha256="0" * 64)
     assert (problem.code, problem.details) == (
         Code.STALE_FILE,
-        {"expected_sha256": "0" * 64, "sha256": sha256(b"a\n")},
+        {"path": "f", "expected_sha256": "0" * 64, "actual_sha256": sha256(b"a\n")},
     )
     assert problem.next_call == {"tool": "read_file", "args": {"path": "f"}}
     assert desk.bytes("f") == b"a\n"

@@ -106,6 +106,15 @@ async def test_a_question_mark_is_one_character_of_any_script(
     assert answer.data.paths == paths
 
 
+async def test_folders_without_files_are_found_and_ignored_ones_are_not(tmp_path: Path, how: dict[str, Any]) -> None:
+    """With type "any"; what ignore rules leave out may lie deeper than the folder that they name."""
+    fill(tmp_path, {".gitignore": "out/\n", "a.py": "", "out/deep/er/x.o": ""})
+    (tmp_path / "hollow/inner").mkdir(parents=True)
+    async with Searching(tmp_path, **how) as search:
+        answer = await search.call(find_files, pattern="*", type="any")
+    assert answer.data.paths == ["a.py", "hollow", "hollow/inner"]
+
+
 async def test_the_newest_come_first_when_asked(tmp_path: Path) -> None:
     """Order by time, to the nanosecond."""
     fill(tmp_path, {"a": "", "b/c": "", "d": ""})

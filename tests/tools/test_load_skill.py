@@ -36,6 +36,7 @@ async def test_loading_gives_the_body_and_makes_it_active(desk: SkillDesk) -> No
         resource=None,
         active=True,
         allowed_tools=tools,
+        narrows=True,
         permissions=["Bash(git:*)"],
         resources=[row],
         resources_left_out=0,

@@ -40,12 +40,25 @@ async def test_a_file_over_max_bytes_gives_an_excerpt_that_leads_on(desk: Desk) 
     data = answer.data
     assert (data.sha256, data.total_lines, data.bytes, data.complete) == (sha256(text), 3000, len(text.encode()), False)
     assert text.startswith(data.text)
+    assert 900 < len(data.text.encode()) <= 1000
     problem = await desk.problem(read_file, path="f", max_bytes=1000, whole=True)
     assert (problem.code, problem.details) == (
         Code.FILE_TOO_LARGE,
         {"bytes": len(text.encode()), "max_bytes": 1000},
     )
     assert (await desk.call(read_file, path="f", whole=True)).data.text == text
+
+
+async def test_a_small_max_bytes_is_filled_with_lines_and_not_passed(desk: Desk) -> None:
+    """The notice that says how to go on takes none of it; byte ranges and long lines obey it as well."""
+    desk.put("f", "".join(f"{n}\n" for n in range(1, 101)))
+    answer = await desk.call(read_file, path="f", max_bytes=20)
+    assert (answer.data.text, answer.data.end) == ("1\n2\n3\n4\n5\n6\n", 6)
+    ranged = await desk.call(read_file, path="f", max_bytes=20, byte_offset=4)
+    assert ranged.data.text == "3\n4\n5\n6\n7\n8\n9\n10\n11\n"
+    desk.put("long", "x" * 1500)
+    cut = await desk.call(read_file, path="long", max_bytes=200)
+    assert 0 < cut.data.text.count("x") <= 200
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])

@@ -84,6 +84,17 @@ async def test_bash_gets_the_line_as_one_argument() -> None:
     assert programs.asked == [Program(argv, HERE, b"in", {"A": "b"}, 7.0)]
 
 
+@pytest.mark.parametrize(
+    ("changed", "caches", "told"),
+    [(("a", "c/1", "c/2"), 2, "; 1 changed: a; 2 in caches"), (("c/1",), 1, "; 1 in caches"), ((), 0, "")],
+)
+async def test_of_caches_only_their_number_is_told(changed: tuple[str, ...], caches: int, told: str) -> None:
+    """They are made again, and would hide what the command was for; the data names them all."""
+    answer = await call(ScriptedPrograms(replace(DONE, changed=changed, caches=caches)), "make")
+    assert answer.summary == f"exit code 0 in 0.25 s{told}"
+    assert answer.data.files_changed == [*changed]
+
+
 async def test_the_answer_tells_all() -> None:
     """Summary, content, evidence, refs and cut."""
     ref = Ref("run:observations/stdout_1.txt", "ab", 900)

@@ -35,7 +35,7 @@ async def test_the_script_is_run_by_path_with_its_arguments_as_they_are(desk: Sk
     path = str(desk.folder / "pdf/scripts/hello.py")
     (program,) = desk.processes.ran
     assert program.argv == ("python3", path, *args)
-    assert (program.cwd, program.stdin, dict(program.env), program.timeout_seconds) == (None, b"", {}, 30.0)
+    assert (program.cwd, program.stdin, dict(program.env), program.timeout_seconds) == (None, b"", {}, 0.0)
     assert [place.absolute for place in program.reads] == [str(desk.folder / "pdf")]
     nothing = Stream(0, 0, False, None)
     written = Stream(6, 0, False, None)

@@ -75,7 +75,7 @@ async def test_overwriting_needs_that_the_file_was_read_whole(desk: Desk) -> Non
     problem = await desk.problem(write_file, **args)
     assert (problem.code, problem.details) == (
         Code.STALE_FILE,
-        {"expected_sha256": None, "sha256": sha256(b"one\ntwo\n")},
+        {"path": "f", "expected_sha256": None, "actual_sha256": sha256(b"one\ntwo\n")},
     )
     assert problem.next_call == {"tool": "read_file", "args": {"path": "f"}}
     await desk.call(read_file, path="f", limit=1)

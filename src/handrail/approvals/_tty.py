@@ -58,6 +58,12 @@ class Terminal:
             return 80, 0
         return size.columns or 80, size.lines
 
+    def forget_typed(self) -> None:
+        """Drop what was typed until now."""
+        self._typed = b""
+        with suppress(termios.error):
+            termios.tcflush(self._reads, termios.TCIFLUSH)
+
     async def write(self, text: str) -> None:
         """Show a text, however slowly the terminal takes it."""
         data = text.encode(self._encoding, "backslashreplace")

@@ -6,6 +6,7 @@ Text from the call stands behind a gutter on every line, folded lines too, so th
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from handrail.approvals import emoji
+from handrail.policy.grants import BY_PATTERN, EXACT
 from handrail.ports import Request
 from handrail.words import Risk
 
@@ -23,6 +25,9 @@ GUTTER = "  │ "
 FOLDED = "  ┊ "  # the line above goes on
 TEXT = "┃ "  # a line of a text that is an argument
 _MAX_INDENT = 12
+_FEW = 4  # targets that are listed one a line
+_PLAIN = re.compile(r"[A-Za-z0-9_@+~./-]+")  # names that nothing can be hidden between
+_ENDED_WELL = "exit code 0"
 _MIN_ROOM = 2  # one wide character
 _MAX_MARKS = 3  # combining marks on one letter; more would paint over the lines around it
 # Drawn as nothing although they count as letters, marks or symbols: those that Unicode says to ignore where they are
@@ -35,7 +40,7 @@ _IGNORED = (
 _BLANK = frozenset("\u2800") | {chr(code) for first, last in _IGNORED for code in range(first, last + 1)}
 _OF_EMOJI = frozenset((emoji.EMOJI_STYLE, emoji.JOINER))
 _ESCAPED = r"<U\+[0-9A-F]{4,6}>"
-_RISK_STYLE = {Risk.LOW: "green", Risk.MEDIUM: "yellow", Risk.HIGH: "bold red"}
+RISK_STYLE = {Risk.LOW: "green", Risk.MEDIUM: "yellow", Risk.HIGH: "bold red"}
 _DIFF_STYLE = {"+++": "bold", "---": "bold", "@@ ": "cyan", "+": "green", "-": "red"}
 
 
@@ -46,6 +51,15 @@ class Line:
     before: str
     text: str
     style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a card says besides the request: its place among those that wait, and who asks."""
+
+    queue: str = ""  # such as "2 of 4"
+    gone: bool = False  # the program that asked has ended
+    home: str = ""  # of the person: paths below it are shortened
 
 
 def visible(text: str) -> str:
@@ -69,15 +83,36 @@ def _is_seen(char: str, marks: int) -> bool:
     return char.isprintable() and char not in _BLANK and marks <= _MAX_MARKS
 
 
-def lines(request: Request, now: float, width: int | None = None) -> list[Line]:
-    """Show a request in full; no line is wider than `width`, and nothing is cut."""
-    return [*_head(request, now, width), *_body(request, width)]
+def lines(request: Request, now: float, width: int | None = None, digest: str = "") -> list[Line]:
+    """Show a request in full; no line is wider than `width`, and nothing is cut.
+
+    `digest` is shown in place of the call's own: the one that must be given to grant it without a terminal.
+    """
+    return [*_head(request, now, width, digest or request.digest[:16]), *_body(request, width)]
 
 
 def coverage(request: Request, width: int | None = None) -> list[Line]:
     """Show exactly what a grant wider than this call covers: the tool, the kinds of touch, the targets."""
-    covered = [_Item(visible(f"{request.tool}: {kind} {target}")) for kind, target in request.touches]
-    return list(_behind_gutter(covered, width))
+    covered = [ShownText(text) for text in covered_by(request.tool, request.touches)]
+    return list(put_behind_gutter(covered, width))
+
+
+def covered_by(tool: str, pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Say what the pairs of a grant cover, one text each."""
+    kinds: dict[str, list[str]] = {}
+    given = list(pairs)
+    hosts = any(kind.startswith("net.connect") for kind, _ in given)
+    for kind, target in given:
+        if not (hosts and kind == EXACT):  # the line is named with its host
+            kinds.setdefault(target, []).append(kind.removesuffix(BY_PATTERN))
+    return [visible(f"{tool}: {_covered(of_target, target)}") for target, of_target in kinds.items()]
+
+
+def _covered(kinds: Sequence[str], target: str) -> str:
+    if EXACT in kinds:
+        return "exactly this line with these arguments, as long as the files that it runs stay as they are"
+    named = " and ".join(kinds)
+    return f"{named} of any target, with any arguments (**)" if target == "**" else f"{named} {target}"
 
 
 def plain(shown: Iterable[Line]) -> str:
@@ -101,52 +136,60 @@ def styled(shown: Iterable[Line]) -> Text:
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class ShownText:
+    """A text that is ready to be shown, before it is folded to lines."""
+
     text: str
     style: str = ""
 
 
-def _head(request: Request, now: float, width: int | None) -> Iterator[Line]:
+def _head(request: Request, now: float, width: int | None, digest: str) -> Iterator[Line]:
     yield Line("", f"Approval {visible(request.id)}", "bold")
     facts = (
-        ("tool", f"{request.tool} {request.version}, {request.risk.value} risk", _RISK_STYLE[request.risk]),
-        ("why", request.reason, ""),
+        ("tool", f"{request.tool} {request.version}, {request.risk.value} risk", RISK_STYLE[request.risk]),
+        ("why", f"{request.reason}  ({request.rule})" if request.rule else request.reason, ""),
         ("asked by", f"{request.caller}, run {request.run_id}, in {request.workspace}", ""),
-        ("digest", request.digest[:16], ""),
+        ("digest", digest, ""),
         ("expires", _expiry(request.expires, now), ""),
     )
     for name, value, style in facts:
-        yield from _folded(f"  {name:<9}", " " * 9 + "┊ ", _Item(visible(value), style), width)
+        yield from _fact(name, value, style, width)
+
+
+def _fact(name: str, value: str, style: str, width: int | None) -> Iterator[Line]:
+    yield from fold_text(f"  {name:<9}", " " * 9 + "┊ ", ShownText(visible(value), style), width)
 
 
 def _body(request: Request, width: int | None) -> Iterator[Line]:
-    sections: list[tuple[str, Iterable[_Item]]] = [("arguments", _value_lines(request.params, 0))]
+    sections: list[tuple[str, Iterable[ShownText]]] = [("arguments", list_values(request.params, 0))]
     sections += [
-        (kind, [_Item(visible(target)) for target in targets]) for kind, targets in request.impact.items() if targets
+        (kind, [ShownText(visible(target)) for target in targets])
+        for kind, targets in request.impact.items()
+        if targets
     ]
     if request.diff:
-        sections.append(("changes", _diff_lines(request.diff)))
+        sections.append(("changes", list_diff(request.diff)))
     for name, items in sections:
         yield Line("", f"  {visible(name)}", "bold")
-        yield from _behind_gutter(items, width)
+        yield from put_behind_gutter(items, width)
 
 
-def _value_lines(value: Any, level: int, name: str = "") -> Iterator[_Item]:
+def list_values(value: Any, level: int, name: str = "") -> Iterator[ShownText]:
     """Write a JSON value as an outline; a text of several lines keeps them, each behind a mark of its own."""
     indent = "  " * min(level, _MAX_INDENT)
     head = f"{indent}{name}: " if name else indent
     if isinstance(value, str) and "\n" in value:
-        yield _Item(f"{head}{_size_of(value)}")
+        yield ShownText(f"{head}{_size_of(value)}")
         text = value.removesuffix("\n")
-        yield from (_Item(f"{indent}  {TEXT}{visible(line)}") for line in text.split("\n"))
+        yield from (ShownText(f"{indent}  {TEXT}{visible(line)}") for line in text.split("\n"))
     elif isinstance(value, (Mapping, Sequence)) and value and not isinstance(value, str):
         children = value.items() if isinstance(value, Mapping) else enumerate(value)
         if name:
-            yield _Item(head.rstrip())
+            yield ShownText(head.rstrip())
         for key, child in children:
-            yield from _value_lines(child, level + bool(name), _name_of(key))
+            yield from list_values(child, level + bool(name), _name_of(key))
     else:
-        yield _Item(head + visible(json.dumps(value, ensure_ascii=False, default=repr)))
+        yield ShownText(head + visible(json.dumps(value, ensure_ascii=False, default=repr)))
 
 
 def _name_of(key: Any) -> str:
@@ -162,10 +205,16 @@ def _size_of(text: str) -> str:
     return f"text of {count} line{'' if count == 1 else 's'}, {len(text)} characters{end}"
 
 
-def _diff_lines(diff: str) -> Iterator[_Item]:
+def list_diff(diff: str) -> Iterator[ShownText]:
+    """Write a diff line by line, in its colours."""
     for line in diff.removesuffix("\n").split("\n"):
-        style = next((style for mark, style in _DIFF_STYLE.items() if line.startswith(mark)), "")
-        yield _Item(visible(line), style)
+        yield mark_change(line)
+
+
+def mark_change(line: str) -> ShownText:
+    """Write one line of a diff in its colour."""
+    style = next((style for mark, style in _DIFF_STYLE.items() if line.startswith(mark)), "")
+    return ShownText(visible(line), style)
 
 
 def _expiry(expires: float, now: float) -> str:
@@ -177,13 +226,15 @@ def _expiry(expires: float, now: float) -> str:
 # ── folding ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _behind_gutter(items: Iterable[_Item], width: int | None) -> Iterator[Line]:
+def put_behind_gutter(items: Iterable[ShownText], width: int | None) -> Iterator[Line]:
+    """Put texts of a call behind the gutter, folded to a width."""
     for item in items:
-        yield from _folded(GUTTER, FOLDED, item, width)
+        yield from fold_text(GUTTER, FOLDED, item, width)
 
 
-def _folded(first: str, further: str, item: _Item, width: int | None) -> Iterator[Line]:
-    pieces = [item.text] if width is None else _fold(item.text, max(_MIN_ROOM, width - len(first)))
+def fold_text(first: str, further: str, item: ShownText, width: int | None) -> Iterator[Line]:
+    """Fold one text to lines; `first` and `further` are what the first line and the others begin with."""
+    pieces = [item.text] if width is None else _fold(item.text, max(_MIN_ROOM, width - max(len(first), len(further))))
     for number, piece in enumerate(pieces):
         yield Line(first if number == 0 else further, piece, item.style)
 
@@ -199,6 +250,11 @@ def _fold(text: str, room: int) -> list[str]:
             start, used = place, 0
         used += cells
     return [*pieces, text[start:]]
+
+
+def count_cells(text: str) -> int:
+    """Count the columns that a text takes at most."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
 
 
 def _cells(char: str) -> int:

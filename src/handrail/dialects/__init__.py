@@ -23,6 +23,8 @@ _FILES = {
     "autonous": "autonous",
     "mcp-filesystem": "mcp_filesystem",
 }
+# Agents that carry their calls out themselves: spoken by hooks, never offered to a model.
+_AGENTS = {"claude-code": "claude_code", "codex": "codex", "gemini-cli": "gemini_cli"}
 _loaded: dict[str, Dialect] = {}
 
 
@@ -31,11 +33,16 @@ def names() -> tuple[str, ...]:
     return tuple(_FILES)
 
 
+def agents() -> tuple[str, ...]:
+    """All dialects of agents that carry their calls out themselves."""
+    return tuple(_AGENTS)
+
+
 def get(name: str) -> Dialect:
     """Give a dialect; its file is loaded when it is first asked for. Misuse names those there are."""
     found = _loaded.get(name)
     if found is None:
-        file = _FILES.get(name) if isinstance(name, str) else None
+        file = _FILES.get(name) or _AGENTS.get(name) if isinstance(name, str) else None
         if file is None:
             raise Misuse(f"there is no dialect {name!r}; there are {', '.join(_FILES)}")
         found = _loaded[name] = import_module(f"handrail.dialects.{file}").DIALECT

@@ -7,7 +7,7 @@ import json
 from handrail.dialects._dialect import Args
 from handrail.errors import Code, Problem
 
-_GOES_ON = ("offset", "limit", "column", "byte_offset", "byte_limit")
+GOES_ON = ("offset", "limit", "column", "byte_offset", "byte_limit")
 
 
 def goes_on(args: Args) -> Args:
@@ -19,7 +19,7 @@ def goes_on(args: Args) -> Args:
         part = json.loads(cursor)
     except (ValueError, RecursionError):
         part = None
-    if not isinstance(part, dict) or not set(part) <= set(_GOES_ON):
+    if not isinstance(part, dict) or not set(part) <= set(GOES_ON):
         raise Problem(Code.INVALID_ARGS, "`cursor` is none that was given for a file; leave it out to start over.")
     return {**args, **part}
 
@@ -30,12 +30,12 @@ def following(cursor: str | None) -> str | None:
         part = json.loads(cursor or "{}")
     except ValueError:  # a secret in it was hidden
         return None
-    return json.dumps({name: part[name] for name in _GOES_ON if name in part}) if part else None
+    return json.dumps({name: part[name] for name in GOES_ON if name in part}) if part else None
 
 
 def as_cursor(args: Args) -> Args | None:
     """Our arguments in the document's: what names a part stands in the cursor."""
-    part = {name: args[name] for name in _GOES_ON if name in args}
-    if set(args) - {"path", *part}:
+    part = {name: args[name] for name in GOES_ON if name in args}
+    if set(args) - {"path", "keep", *part}:
         return None
     return {"path": args["path"], **({"cursor": json.dumps(part)} if part else {})}

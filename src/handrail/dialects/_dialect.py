@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any
 
-from handrail.arguments import short
+from handrail.arguments import RefusedMessage, short
 from handrail.dialects._schema import check
 from handrail.dialects._usual import USUAL
 from handrail.dialects._wording import retold
@@ -15,14 +16,14 @@ from handrail.errors import FACTS, Code, Problem
 from handrail.spelling import nearest
 from handrail.strict_json import is_text
 from handrail.versions import Adapter, adapt
-from handrail.words import Json, Outcome, TouchKind, noun
+from handrail.words import Json, Outcome, Touch, TouchKind, noun
 
 Args = dict[str, Any]
 Event = Mapping[str, Any]
 _GONE = " does not exist."
+UNNAMED = "unnamed"  # in the record of a message that names no tool
 # Calls of ours, one after the other, each judged by itself; what came of one is sent in, the whole is given back.
 Steps = Generator[tuple[str, Args], Outcome, Outcome]
-Rest = Generator[tuple[str, Args], Outcome, str]  # gives the whole text of what was cut, empty where there is none
 
 
 @noun
@@ -47,7 +48,6 @@ class Word:
     adapters: Mapping[int, Adapter] = field(default_factory=dict)
     steps: Callable[[Args], Steps | None] | None = None  # for what no single call does, and changes nothing
     stepping: frozenset[str] = frozenset()  # without all of these arguments it is one call after all
-    whole: Callable[[Outcome, Mapping[str, Json]], Rest | None] | None = None  # of a cut answer: kept with the run
     fits: Callable[[Outcome, int, int], Outcome] | None = (
         None  # into lines and bytes, where its text is longer than ours
     )
@@ -91,6 +91,8 @@ class Heard:
     args: Mapping[str, Json]
     word: Word
     warnings: tuple[str, ...] = ()
+    agent: str = ""  # who carries the call out itself once it is judged; empty: we do
+    further: tuple[Touch, ...] = ()  # what the call touches besides what our tool would
 
 
 @noun
@@ -131,24 +133,44 @@ class Dialect:
     events: Callable[[Iterable[Event]], Iterator[dict[str, Json]]]
     approval: Callable[[Mapping[str, Any]], dict[str, Json]]
     messages: Callable[[Mapping[str, Any]], Message]
+    # Of `Requested` the tool, call_id and trace_id -> the fields of a message that hold them.
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"tool": ("tool",)})
     former: Mapping[str, str] = field(default_factory=dict)  # other names in use -> the document's
     special: Mapping[str, str] = field(default_factory=dict)  # further names of errors -> which code, and where
     touches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # its permissions -> our kinds of touch
     refused: Mapping[str, str] = field(default_factory=dict)  # names it would have -> why they are not served
     needed: Callable[[Word, Mapping[str, Json]], frozenset[str]] | None = None  # permissions, besides the tool's own
+    decisions: Mapping[str, str] = field(default_factory=dict)  # allow, ask, deny -> what policy answers
     sandboxed: bool = False  # its files lie in a sandbox of the run
+    by_request: bool = False  # a message names its request, which is a run with a sandbox of its own
+    # From a request's id, the tool's name and arguments: the idempotency key of a call that was given none.
+    key: Callable[[str, str, Mapping[str, Json]], str | None] | None = None
     # Where the document is an MCP server's: a result of its own, from the outcome and what was asked; its own entries.
     reply: Callable[[Outcome, Mapping[str, Json]], dict[str, Json]] | None = None
     entry: Callable[[Word], dict[str, Json]] | None = None
 
     def heard(self, tool: str, args: Mapping[str, Json], version: str | None = None, *, repair: bool = True) -> Heard:
         """Translate a call; UNKNOWN_TOOL, UNSUPPORTED_VERSION and INVALID_ARGS speak the document's names."""
+        if isinstance(args, RefusedMessage):
+            raise args.problem
         word, warnings = self._found(tool)
         if version is not None and version != word.version:
             args, more = adapt(word.name, version, word.version, word.adapters, args)
             warnings += more
         ours, mended = word.heard(args, repair=repair)
         return Heard(word.ours, ours, word, warnings + mended)
+
+    def identify(self, message: Any) -> Requested:
+        """Give the tool and ids that a refused message names, as far as it does, so that the record has them."""
+        known = message if isinstance(message, Mapping) else {}
+        found: dict[str, str] = {}
+        for ours, names in self.fields.items():
+            for name in names:
+                with suppress(Problem):
+                    if (text := text_of(known, name)) and ours not in found:
+                        found[ours] = text
+        tool = found.get("tool", UNNAMED)
+        return Requested(tool, {}, call_id=found.get("call_id"), trace_id=found.get("trace_id"))
 
     def steps(self, tool: str, args: Mapping[str, Json] | None, *, repair: bool = True) -> Steps | None:
         """Give the calls that one of the document stands for; None where it is one call of ours, or wrong."""
@@ -161,16 +183,6 @@ class Dialect:
             return word.steps({**word.defaults, **check(word.args, {} if args is None else args, repair=repair)[0]})
         except Problem:
             return None  # refused, and on record, where every wrong call is
-
-    def rest(self, outcome: Outcome, args: Mapping[str, Json]) -> Rest | None:
-        """Give the calls that gather the whole of a cut answer where the document wants it kept.
-
-        Not for a page further on, nor where a person was asked: that was for one call.
-        """
-        if outcome.truncation is None or outcome.data is None or outcome.decision != "allow" or args.get("cursor"):
-            return None
-        word = self.of(outcome.tool, outcome.asked)
-        return word.whole(outcome, args) if word is not None and word.whole is not None else None
 
     def of(self, tool: str, asked: str = "") -> Word | None:
         """The word for a tool of ours: the one that was asked with, or the first."""
@@ -231,6 +243,13 @@ class Dialect:
         outcome = retold(outcome, self, args)
         word = self.of(outcome.tool, outcome.asked)
         if word is None or word.fits is None or not isinstance(outcome.data, dict):
+            return outcome
+        return word.fits(outcome, max_lines, max_bytes)
+
+    def fitted_failure(self, outcome: Outcome, max_lines: int, max_bytes: int) -> Outcome:
+        """A failed outcome whose program wrote something, within the limits as that of a program that ended well."""
+        word = self.of(outcome.tool, outcome.asked)
+        if word is None or word.fits is None or outcome.error is None or "stdout" not in outcome.error.details:
             return outcome
         return word.fits(outcome, max_lines, max_bytes)
 
@@ -300,6 +319,25 @@ class Dialect:
         if name in self.words:
             return name
         return next((word for word in self.words if encoded(word) == name), name)
+
+
+def refuse_unknown(message: Mapping[str, Any], known: Iterable[str], what: str) -> None:
+    """Refuse a field that a kind of message does not have: it may be one that was meant to narrow, misspelt."""
+    names = tuple(known)
+    for field_name in message:
+        if field_name not in names:
+            near = nearest(str(field_name), names, 1, 0.6)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}."
+            shown = short(field_name)
+            raise Problem(Code.INVALID_ARGS, f"A {what} has no {shown}; {hint}", field=shown)
+
+
+def only_name(message: Mapping[str, Any], names: tuple[str, str]) -> str:
+    """Give the field that holds the tool's name; INVALID_ARGS for a message that has it in both."""
+    first, second = names
+    if first in message and second in message:
+        raise Problem(Code.INVALID_ARGS, f"The message names a tool twice, as `{first}` and as `{second}`; give one.")
+    return second if second in message else first
 
 
 def one_call(message: Any, name: str, args: str, **keys: str) -> Message:

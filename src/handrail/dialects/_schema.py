@@ -33,7 +33,8 @@ def check(schema: Schema, args: Any, *, repair: bool) -> tuple[dict[str, Json], 
     """Give arguments that fit, small slips mended where that is wanted; INVALID_ARGS says what does not fit."""
     if isinstance(args, Unreadable):
         errors = [{"field": "arguments", "expected": "a JSON object", "got": short(args["arguments"])}]
-        raise Problem(Code.INVALID_ARGS, f"The arguments are no JSON object: {args.reason}.", errors=errors)
+        end = "" if args.reason.endswith((".", "?")) else "."
+        raise Problem(Code.INVALID_ARGS, f"The arguments are no JSON object: {args.reason}{end}", errors=errors)
     if not isinstance(args, dict):
         raise _refused([("arguments", "expected an object", short(args))])
     if _plainly_fits(schema, args):

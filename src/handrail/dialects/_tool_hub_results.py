@@ -9,9 +9,13 @@ from handrail.words import Json, Outcome
 
 
 def of_read(outcome: Outcome) -> Json:
-    """A file's text within what a model is shown."""
+    """Give a file's text within what a model is shown; of a large file its beginning, its hash and where it is."""
     data, path = outcome.data, outcome.evidence[0].ref
-    text = excerpt(data["text"], f"the whole is {path}, sha256 {data['sha256']}")
+    where = f"the whole is {path}, sha256 {data['sha256']}"
+    text = excerpt(data["text"], where)
+    cut = outcome.truncation
+    if text is data["text"] and not data["complete"] and cut is not None:
+        text = f"{text.rstrip()}\n[truncated: {cut.shown} of {cut.total} {cut.by}; {where}]"
     return {"path": path, "text": text, "bytes": data["bytes"]}
 
 
@@ -39,7 +43,12 @@ def of_fetch(outcome: Outcome) -> Json:
     if outcome.data["complete"] or cut is None:
         return told
     more = ({"nextCursor": cut.next_cursor} if cut.next_cursor else {}) | _kept(outcome)
-    where = f"the whole is {outcome.refs[-1].ref}" if outcome.refs else "`cursor` goes on, downloadFile keeps it"
+    where = "`cursor` goes on, downloadFile keeps it"
+    if outcome.refs:
+        what = "all that was taken" if cut.total is None else "the whole"
+        where = f"{what} is {outcome.refs[-1].ref}"
+    elif cut.total is None:
+        where = "the response is larger than maxHttpBytes, downloadFile keeps it"
     return {**told, "text": f"{told['text'].rstrip()}\n[truncated; {where}]", **more}
 
 

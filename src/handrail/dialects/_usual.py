@@ -16,6 +16,7 @@ USUAL: Mapping[str, Mapping[str, Json]] = {
         "byte_limit": None,
         "max_bytes": None,
         "whole": False,
+        "keep": False,
     },
     "write_file": {"mode": "create", "expected_sha256": None, "mkdirs": True},
     "edit_file": {"expected_sha256": None, "dry_run": False},
@@ -29,6 +30,7 @@ USUAL: Mapping[str, Mapping[str, Json]] = {
         "hidden": False,
         "ignore": None,
         "sort": "name",
+        "keep": False,
     },
     "find_files": {
         "path": ".",
@@ -54,11 +56,12 @@ USUAL: Mapping[str, Mapping[str, Json]] = {
         "max_files": None,
         "cursor": None,
         "timeout": 20.0,
+        "keep": False,
     },
     "stat_path": {"follow": False},
     "move_path": {"overwrite": False},
     "run_command": {"cwd": ".", "timeout_seconds": None, "background": False, "stdin": None, "env": None},
-    "run_script": {"args": None, "cwd": "scratch", "timeout_seconds": 30.0},
+    "run_script": {"args": None, "cwd": "scratch", "timeout_seconds": None},
     "job_read": {"cursor": None, "wait_seconds": 0.0},
     "display": {"level": "info", "title": None, "thought": None, "evidence": None},
     "http_fetch": {
@@ -69,6 +72,7 @@ USUAL: Mapping[str, Mapping[str, Json]] = {
         "max_bytes": None,
         "cursor": None,
         "format": "markdown",
+        "cut": False,
     },
     "http_json": {
         "method": "GET",

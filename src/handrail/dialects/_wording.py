@@ -30,6 +30,7 @@ _FOREIGN = re.compile(r"`[^`]*`|\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)")
 _OURS = re.compile(r"`[a-z][a-z0-9_]*(?:[.][a-z0-9_.]+|: \w+)?`")
 _SENTENCE, _CLAUSE = re.compile(r"(?<=[.?]) "), re.compile(r"(; or |; |, or )")
 _MASK = re.compile("\0(\\d+)\0")
+MISFIT = "The arguments do not fit: "  # a message that begins so is in the document's names
 _LONGEST = 500  # of what a caller wrote, as far as a message repeats it
 
 
@@ -38,7 +39,7 @@ def retold(outcome: Outcome, dialect: Dialect, args: Mapping[str, Json]) -> Outc
     word = dialect.of(outcome.tool, outcome.asked)
     if word is None:
         return outcome
-    wording = Wording(dialect, word, outcome, args)
+    wording = Wording(dialect, word, outcome.asked, args)
     warnings = tuple(map(wording.text, outcome.warnings))
     error = outcome.error
     if error is None:
@@ -48,7 +49,8 @@ def retold(outcome: Outcome, dialect: Dialect, args: Mapping[str, Json]) -> Outc
     if error.code in _SPOKEN or "errors" in error.details:
         return outcome
     details = wording.details(error.details)
-    told = replace(error, message=wording.message(error), details=details)
+    following = None if wording.is_same_call(error.next_call) else error.next_call
+    told = replace(error, message=wording.message(error), details=details, next_call=following)
     head = f"{error.code}: "
     summary = outcome.summary.replace(f"{head}{error.message}", f"{head}{told.message}", 1)
     return replace(
@@ -56,18 +58,34 @@ def retold(outcome: Outcome, dialect: Dialect, args: Mapping[str, Json]) -> Outc
     )
 
 
+def retold_message(event: Mapping[str, Any], dialect: Dialect) -> Any:
+    """Give the message of a failed call's event in the document's names."""
+    message = event.get("message")
+    asked = event.get("asked")
+    if not isinstance(asked, Mapping):
+        asked = {}
+    word = dialect.of(str(event.get("tool")), str(asked.get("tool") or ""))
+    args = asked.get("args")
+    spoken = event.get("code") in _SPOKEN or str(message).startswith(MISFIT)
+    if word is None or spoken or not isinstance(message, str):
+        return message
+    return Wording(dialect, word, str(asked.get("tool") or ""), args if isinstance(args, Mapping) else {}).text(message)
+
+
 def _content(content: str, error: ErrorInfo, told: ErrorInfo, dialect: Dialect) -> str:
     """What a model reads of a problem, with the new message, and the details and the next call where they are whole."""
     if content == _lines(error, error.next_call):
         if isinstance(request := told.details.get("approval"), Mapping):
             told = replace(told, details={**told.details, "approval": dialect.approval(request)})
-        return _lines(told, dialect.said(error.next_call))
+        return _lines(told, dialect.said(told.next_call))
     head = f"{error.code}: {error.message}"
     return f"{told.code}: {told.message}{content[len(head) :]}" if content.startswith(head) else content
 
 
 def _lines(error: ErrorInfo, call: Mapping[str, Json] | None) -> str:
     shown = {name: value for name, value in error.details.items() if value not in (None, "", [], {})}
+    if error.code == "APPROVAL_REQUIRED":
+        shown.pop("approval", None)
     lines = [f"{error.code}: {error.message}"]
     lines += [f"details: {orjson.dumps(shown, default=str).decode()}"] if shown else []
     return "\n".join([*lines, *([f"try: {orjson.dumps(call, default=str).decode()}"] if call else [])])
@@ -76,9 +94,11 @@ def _lines(error: ErrorInfo, call: Mapping[str, Json] | None) -> str:
 class Wording:
     """How one call's texts are said in a document's names."""
 
-    def __init__(self, dialect: Dialect, word: Word, outcome: Outcome, args: Mapping[str, Json]) -> None:
-        self._dialect, self._word, self._tool = dialect, word, outcome.tool
-        self._name = dialect.tool_name(outcome.tool, outcome.asked)
+    def __init__(self, dialect: Dialect, word: Word, asked: str, args: Mapping[str, Json]) -> None:
+        self._dialect = dialect
+        self._word = word
+        self._tool = word.ours
+        self._name = dialect.tool_name(word.ours, asked)
         self._args = args
 
     def details(self, details: Mapping[str, Json]) -> dict[str, Json]:
@@ -98,6 +118,10 @@ class Wording:
         if isinstance(field, str) and text.startswith(f"{field}: "):
             return f"{self._field(field)}: {self.text(text[len(field) + 2 :])}"
         return self.text(text)
+
+    def is_same_call(self, call: Mapping[str, Json] | None) -> bool:
+        """Tell whether a suggested call would be, in the document's words, the very call that failed."""
+        return call is not None and self._dialect.said(call) == {"tool": self._name, "args": dict(self._args)}
 
     def text(self, text: str, *, needed: bool = True) -> str:
         """A text in the document's names; what the caller or the operator named stays as it is.

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from handrail.dialects import _autonous_bash
 from handrail.dialects._cursor import following, goes_on
 from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call
 from handrail.dialects._schema import CURSOR, LIMIT, properties
-from handrail.dialects._telling import asked_for, finished, picked, problem, spoken_call
+from handrail.dialects._telling import ENDS, asked_for, finished, picked, problem, spoken_call
+from handrail.dialects._wording import retold_message
 from handrail.errors import FACTS, Code, Problem
 from handrail.words import Json, Outcome, Truncation
 
@@ -137,6 +139,7 @@ _WORDS = (
             cursor_=CURSOR,
         ),
         names={"name_pattern": "pattern", "max_depth": "depth"},
+        always={"type": "any"},
         outward=_found,
     ),
     Word(
@@ -188,8 +191,17 @@ _WORDS = (
         "bash",
         "run_command",
         "Run a command with bash.",
-        properties(cmd="string", workdir_="string", timeout_seconds_={"type": "number", "minimum": 1, "maximum": 600}),
+        properties(
+            cmd="string",
+            workdir_="string",
+            timeout_seconds_={"type": "number", "minimum": 1, "maximum": 600},
+            cursor_=CURSOR,
+        ),
         names={"cmd": "command", "workdir": "cwd"},
+        inward=_autonous_bash.arguments,
+        steps=_autonous_bash.pages,
+        stepping=frozenset({"cursor"}),
+        fits=_autonous_bash.fits,
         outward=lambda outcome: outcome.data.get("stdout") or "",
     ),
 )
@@ -209,7 +221,7 @@ def _envelope(outcome: Outcome) -> dict[str, Json]:
         "truncated_bytes": cut is not None and cut.by == "bytes",
     }
     cursor = cut.next_cursor if cut is not None else None
-    if cursor is not None and outcome.tool == "read_file":
+    if cursor is not None and outcome.tool == "read_file" and outcome.asked != _autonous_bash.NAME:
         cursor = following(cursor)  # ours names lines, and the path once more
     if cursor is not None:
         told["next_page_cursor"] = cursor
@@ -225,6 +237,8 @@ def _streams(outcome: Outcome) -> tuple[str, str]:
     told = DIALECT.told(outcome)
     if not isinstance(outcome.data, dict) or told is None:
         return outcome.content, ""
+    if outcome.tool == "read_file" and _autonous_bash.is_error_stream(outcome):
+        return "", str(told)
     return str(told), str(outcome.data.get("stderr") or "") if outcome.tool == "run_command" else ""
 
 
@@ -241,6 +255,8 @@ def _meta(outcome: Outcome) -> dict[str, Json]:
     meta: dict[str, Json] = {"call_id": outcome.call_id, "summary": outcome.summary, "redacted": outcome.redacted}
     if outcome.error is not None:
         told = {"message": outcome.error.message, **problem(outcome, DIALECT)}
+        if outcome.tool == "run_command":  # what it wrote stands in the streams
+            told = {name: value for name, value in told.items() if name not in _autonous_bash.STREAMS}
         meta |= {"error_class": outcome.error.error_class, "error": told}
     if outcome.warnings:
         meta["warnings"] = list(outcome.warnings)
@@ -249,16 +265,31 @@ def _meta(outcome: Outcome) -> dict[str, Json]:
     return meta
 
 
+_EVERY = frozenset({"kind", "prev", "trace_id"})  # fields that a payload does not repeat
+
+
 # ── events, approvals, messages ──────────────────────────────────────────────────────────────
 
 
 def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:
-    """tool_call.started, tool_call.completed, tool_call.failed; what is no tool call keeps its kind."""
+    """Give tool_call.started, then tool_call.completed or .failed, for every call; other events as they are.
+
+    Those of an agent and its turns have a payload, too; `parent` leads from a call to its turn, and on to the agent.
+    """
+    begun: set[Any] = set()
     for event in finished(events):
         kind = str(event.get("kind"))
-        common = picked(event, "seq", "ts", "run_id", "call_id")
+        common = picked(event, "seq", "ts", "run_id", "call_id", "parent")
+        if kind == "tool.started":
+            begun.add(event.get("call_id"))
+        elif kind in ENDS and event.get("call_id") not in begun:
+            # Refused before it started: the document has both events for every call, with what was asked.
+            yield {**common, "kind": "tool_call.started", "payload": _payload("tool.started", event)}
         if kind.startswith("tool."):
             yield {**common, "kind": f"tool_call.{kind.removeprefix('tool.')}", "payload": _payload(kind, event)}
+        elif kind.startswith(("agent.", "turn.")):
+            told = {name: value for name, value in event.items() if name not in _EVERY and name not in common}
+            yield {**common, "kind": kind, "payload": told}
         else:
             yield dict(event)
 
@@ -270,7 +301,7 @@ def _payload(kind: str, event: Event) -> dict[str, Json]:
     if kind == "tool.failed":
         return {
             "tool_name": name,
-            "error": event.get("message") or event.get("code"),
+            "error": retold_message(event, DIALECT) or event.get("code"),
             "error_class": event.get("class", "unknown"),
             "redacted": bool(event.get("redacted")),
         }

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from handrail.arguments import short
-from handrail.dialects._dialect import Dialect, Event, Message, Word, one_call
+from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call, only_name, refuse_unknown
 from handrail.dialects._schema import CURSOR, LIMIT, STRINGS, properties
 from handrail.dialects._telling import ENDS, asked_for, files_changed, finished, problem, spoken_call
 from handrail.errors import Code, Problem
-from handrail.spelling import nearest
 from handrail.words import Json, Outcome, TouchKind
 
 # As its document prints it; `thought` and `evidence` stand in the last of its examples.
@@ -31,7 +30,21 @@ DISPLAY = {
     "required": ["content"],
     "additionalProperties": False,
 }
+TEXT_OR_NULL = {"type": ["string", "null"]}
 REQUEST = ("tool_call_id", "name", "version", "args", "requested_permissions", "trace_id", "timestamp", "tool")
+NAMES = ("name", "tool")  # of the tool: in a ToolCallRequest, and in the short form of the document's examples
+
+
+def _everywhere(args: Args) -> Args:
+    """Search the whole workspace where no folder is named."""
+    return args if args.get("paths") else {"query": args["query"]}
+
+
+def _given(args: Args) -> Args:
+    """Leave out what a call names only because the document's signature has it: an id of a note that is not there."""
+    return {name: value for name, value in args.items() if value not in (None, "")}
+
+
 WORDS = (
     Word(
         "list_dir",
@@ -82,6 +95,7 @@ WORDS = (
         "Find the places in the code that a question is about.",
         properties(query="string", target_directories_=STRINGS),
         names={"target_directories": "paths"},
+        inward=_everywhere,
     ),
     Word(
         "run_terminal_cmd",
@@ -106,11 +120,12 @@ WORDS = (
         "Create, update or delete a note that is remembered.",
         properties(
             action={"type": "string", "enum": ["create", "update", "delete"]},
-            title_="string",
-            knowledge_to_store_="string",
-            existing_knowledge_id_="string",
+            title_=TEXT_OR_NULL,
+            knowledge_to_store_=TEXT_OR_NULL,
+            existing_knowledge_id_=TEXT_OR_NULL,
         ),
         names={"knowledge_to_store": "content", "existing_knowledge_id": "id"},
+        inward=_given,
     ),
 )
 
@@ -164,7 +179,7 @@ def _audit(event: Event) -> dict[str, Json]:
 def _approval(request: Mapping[str, Any]) -> dict[str, Json]:
     """REQUIRE_CONFIRMATION(scope): ours in its names, with the scope it would hold for."""
     told = asked_for(request, DIALECT)
-    return {**told, "decision": "REQUIRE_CONFIRMATION", "scope": request.get("max_scope")}
+    return {**told, "decision": DIALECT.decisions["ask"], "scope": request.get("max_scope")}
 
 
 def _messages(message: Mapping[str, Any]) -> Message:
@@ -174,16 +189,12 @@ def _messages(message: Mapping[str, Any]) -> Message:
     """
     if not isinstance(message, Mapping) or not isinstance(message.get("args"), Mapping):
         raise Problem(Code.INVALID_ARGS, "A ToolCallRequest needs `name` and `args`.")
-    for key in message:
-        if key not in REQUEST:
-            near = nearest(str(key), REQUEST, 1, 0.6)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(REQUEST)}."
-            raise Problem(Code.INVALID_ARGS, f"A ToolCallRequest has no {short(key)}; {hint}", field=short(key))
+    refuse_unknown(message, REQUEST, "ToolCallRequest")
     if isinstance(at := message.get("timestamp", 0), bool) or not isinstance(at, (int, float)):
         raise Problem(Code.INVALID_ARGS, f"`timestamp`: expected a number, got {short(at)}.", field="timestamp")
     return one_call(
         message,
-        "name" if "name" in message else "tool",
+        only_name(message, NAMES),
         "args",
         version="version",
         call_id="tool_call_id",
@@ -201,6 +212,8 @@ DIALECT = Dialect(
     events=_events,
     approval=_approval,
     messages=_messages,
+    fields={"tool": NAMES, "call_id": ("tool_call_id",), "trace_id": ("trace_id",)},
     former={"message_user": "display"},
     touches={kind.value: (kind.value,) for kind in TouchKind},
+    decisions={"allow": "ALLOW", "ask": "REQUIRE_CONFIRMATION", "deny": "DENY"},
 )

@@ -10,7 +10,7 @@ from handrail.dialects._cursor import as_cursor, following, goes_on
 from handrail.dialects._dialect import Dialect, Event, Message, Word, one_call, overwriting
 from handrail.dialects._schema import CURSOR, LIMIT, STRINGS, properties
 from handrail.dialects._telling import asked_for, files_changed, finished, picked, problem, spoken_call
-from handrail.dialects.kgent_whole import of_entries, of_file, of_matches
+from handrail.dialects._wording import retold_message
 from handrail.errors import FACTS, Code
 from handrail.words import Json, Outcome
 
@@ -20,6 +20,8 @@ TOOLSETS = {
     "MemoryToolset": ("recall_memory", "write_memory"),
 }
 _GROUPS = {name: group for group, names in TOOLSETS.items() for name in names}
+
+
 _WORDS = (
     Word(
         "read_file",
@@ -29,7 +31,7 @@ _WORDS = (
         inward=goes_on,
         back=as_cursor,
         spoken={"byte_offset ": "The cursor's byte ", "offset ": "The cursor's line "},
-        whole=of_file,
+        always={"keep": True},
     ),
     Word(
         "write_file",
@@ -44,14 +46,14 @@ _WORDS = (
         "list_dir",
         "List a folder of the sandbox.",
         properties(path="string", cursor_=CURSOR),
-        whole=of_entries,
+        always={"keep": True},
     ),
     Word(
         "grep_files",
         "grep",
         "Search the files below a path for a pattern.",
         properties(pattern="string", path="string", cursor_=CURSOR),
-        whole=of_matches,
+        always={"keep": True},
     ),
     Word("list_skills", "list_skills", "List the skills there are.", properties()),
     Word("load_skill", "load_skill", "Load a skill by its id.", properties(skill_id="string")),
@@ -74,7 +76,7 @@ WORDS = tuple(replace(word, toolset=_GROUPS[word.name]) for word in _WORDS)
 def _envelope(outcome: Outcome) -> dict[str, Json]:
     """ToolResult; what was too large for it stands in `artifacts` as references."""
     error = outcome.error
-    kept = [{"ref": ref.ref, "sha256": ref.sha256, "bytes": ref.bytes} for ref in outcome.refs]
+    kept = [{"ref": ref.ref, "sha256": ref.sha256, "bytes": ref.bytes} for ref in outcome.refs] or _whole_file(outcome)
     changed = [{"ref": change.path, "sha256": change.after, "op": change.op} for change in outcome.changes]
     return {
         "ok": outcome.ok,
@@ -90,6 +92,15 @@ def _envelope(outcome: Outcome) -> dict[str, Json]:
             "retryable": error.retryable,
         },
     }
+
+
+def _whole_file(outcome: Outcome) -> list[dict[str, Json]]:
+    """Refer to a file that is shown in part and too large to be kept once more: it is its own whole."""
+    data = outcome.data
+    if outcome.tool != "read_file" or outcome.truncation is None or not isinstance(data, dict):
+        return []
+    path = outcome.evidence[0].ref
+    return [] if path.startswith("run:") else [{"ref": path, "sha256": data["sha256"], "bytes": data["bytes"]}]
 
 
 def _data(outcome: Outcome) -> Json:
@@ -122,7 +133,7 @@ def _failure(event: Event) -> dict[str, Json]:
     """What a failed call says in an event: enough to tell whether trying again may help."""
     code = event["code"]
     again = code in FACTS and FACTS[Code(code)].retryable
-    return {"code": code, "message": event.get("message"), "retryable": again}
+    return {"code": code, "message": retold_message(event, DIALECT), "retryable": again}
 
 
 def _approval(request: Mapping[str, Any]) -> dict[str, Json]:

@@ -43,7 +43,10 @@ def _said_read(args: Args) -> Args | None:
     if set(args) - {"path", "limit", "tail", "whole"}:
         return None
     rest = {name: value for name, value in args.items() if name in ("path", "tail") and value is not None}
-    return {**rest, "head": args["limit"]} if "limit" in args else rest
+    # Where ours says nothing it reads a part, and the document's the whole.
+    is_whole = args.get("whole") or "tail" in rest
+    head = args.get("limit") if is_whole else args.get("limit", USUAL["read_file"]["limit"])
+    return rest if head is None else {**rest, "head": head}
 
 
 def _named(args: Args) -> Args:
@@ -242,9 +245,6 @@ def _reply(outcome: Outcome, asked: Mapping[str, Json]) -> dict[str, Json]:
     """A tool result of MCP: text or other content, and for errors what would mend the call."""
     if outcome.error is not None:
         details = problem(outcome, DIALECT)
-        if outcome.error.code == Code.FILE_TOO_LARGE and "next_call" in details:
-            # Where ours says nothing it reads a part, and the document's the whole, which is what has failed.
-            details["next_call"]["args"].setdefault("head", USUAL["read_file"]["limit"])
         text = json.dumps(details, ensure_ascii=False, default=str)
         return {"content": [{"type": "text", "text": f"{outcome.error.message}\n{text}"}], "isError": True}
     name = outcome.asked if outcome.asked in TOLD else FIRST.get(outcome.tool, outcome.tool)

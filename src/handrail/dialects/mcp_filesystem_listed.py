@@ -11,12 +11,22 @@ from typing import Any
 from handrail.dialects._dialect import Word
 from handrail.words import Json
 
-_TEXT = {"type": "object", "properties": {"content": {"type": "string"}}, "required": ["content"]}
-_BLOCKS = {
-    "type": "object",
-    "properties": {"content": {"type": "array", "items": {"type": "object"}}},
-    "required": ["content"],
+
+def _object(**fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+_DRAFT = {"$schema": "http://json-schema.org/draft-07/schema#"}
+_STRING = {"type": "string"}
+_RESOURCE = {**_object(uri=_STRING, mimeType=_STRING, blob=_STRING), "required": ["uri", "blob"]}
+_BLOCK = {
+    "anyOf": [
+        _object(type={"type": "string", "enum": ["image", "audio"]}, data=_STRING, mimeType=_STRING),
+        _object(type={"type": "string", "const": "resource"}, resource=_RESOURCE),
+    ]
 }
+_TEXT = {**_DRAFT, **_object(content=_STRING)}
+_BLOCKS = {**_DRAFT, **_object(content={"type": "array", "items": _BLOCK})}
 _FILE = {"path": {"description": "the file, below one of the folders that list_allowed_directories gives"}}
 _FOLDER = {"path": {"description": "the folder, or one of those that list_allowed_directories gives"}}
 _READING = {

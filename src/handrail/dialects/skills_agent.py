@@ -32,6 +32,7 @@ def _grep(args: Args) -> Args:
 
 def _grep_back(args: Args) -> Args | None:
     mode = args.pop("mode", "content")
+    args.pop("keep", None)
     known = {"pattern", "path", "glob", "limit", "cursor"}
     if set(args) - known or mode == "count":
         return None
@@ -71,24 +72,32 @@ def _skill(skill_id: str) -> dict[str, str]:
 def _read_result(outcome: Outcome) -> Json:
     data = outcome.data
     told = {"content_excerpt": data["text"], "sha256": data["sha256"], "truncated": not data["complete"]}
-    return told | ({"storage_ref": _storage(outcome)} if told["truncated"] or outcome.refs else {})
-
-
-def _storage(outcome: Outcome) -> str:
-    """Where the whole is: a file of the run, or the file that was read."""
-    return outcome.refs[-1].ref if outcome.refs else outcome.evidence[0].ref
+    if not told["truncated"]:
+        return told
+    # A part further on, and what is too large to be kept, has its whole in the file that was read.
+    return {**told, "storage_ref": outcome.evidence[0].ref, **_whole(outcome)}
 
 
 def _list_result(outcome: Outcome) -> Json:
     data = outcome.data
     hidden = {"hidden": data["hidden"], "protected": data["protected"]}
-    return {"entries": data["entries"], "truncated": data["next_cursor"] is not None, **hidden, **_next(data)}
+    told = {"entries": data["entries"], "truncated": data["next_cursor"] is not None, **hidden, **_next(data)}
+    return told | _whole(outcome)
 
 
 def _grep_result(outcome: Outcome) -> Json:
     data = outcome.data
-    found = {"files": [item["file"] for item in data["files"]]} if data["files"] else {"matches": data["matches"]}
-    return {**found, "truncated": data["next_cursor"] is not None, **_next(data)}
+    found: dict[str, Json] = {}
+    if data["files"] or not data["matches"]:  # where there is nothing, nothing tells which was asked for
+        found["files"] = [item["file"] for item in data["files"]]
+    if not data["files"]:
+        found["matches"] = data["matches"]
+    return {**found, "truncated": data["next_cursor"] is not None, **_next(data), **_whole(outcome)}
+
+
+def _whole(outcome: Outcome) -> dict[str, Json]:
+    """Name the file of the run that holds all of a cut result, with its hash."""
+    return {"storage_ref": outcome.refs[0].ref, "sha256": outcome.refs[0].sha256} if outcome.refs else {}
 
 
 def _next(data: Mapping[str, Any]) -> dict[str, Json]:
@@ -107,13 +116,14 @@ def _kept(refs: Iterable[str]) -> dict[str, Json]:
     return {f"{kind}_ref": name for name in names for kind in ("stdout", "stderr") if f"/{kind}_" in name}
 
 
-_NEXT: dict[str, Any] = {"truncated": "boolean", "next_cursor_": CURSOR}
+_NEXT: dict[str, Any] = {"truncated": "boolean", "next_cursor_": CURSOR, "storage_ref_": "string", "sha256_": "string"}
 WORDS = (
     Word(
         "read_file",
         "read_file",
         "Read a text file: an excerpt, its hash, and where the whole is.",
         properties(path="string", offset_=LIMIT, limit_=LIMIT),
+        always={"keep": True},
         outward=_read_result,
         result=properties(
             ok="boolean", content_excerpt="string", sha256="string", truncated="boolean", storage_ref_="string"
@@ -124,6 +134,7 @@ WORDS = (
         "list_dir",
         "List a folder; sensitive files are left out.",
         properties(path="string", limit_=LIMIT, cursor_=CURSOR),
+        always={"keep": True},
         outward=_list_result,
         result=properties(ok="boolean", entries=OBJECTS, hidden="integer", protected="integer", **_NEXT),
     ),
@@ -139,6 +150,7 @@ WORDS = (
             limit_={**LIMIT, "maximum": 5000},
             cursor_=CURSOR,
         ),
+        always={"keep": True},
         inward=_grep,
         back=_grep_back,
         outward=_grep_result,
@@ -201,8 +213,7 @@ def _envelope(outcome: Outcome) -> dict[str, Json]:
         return {"ok": False, "error": _error(outcome), **_written(outcome.error.details)}
     told = DIALECT.told(outcome)
     if told is None:
-        whole = {"storage_ref": outcome.refs[-1].ref, "sha256": outcome.refs[-1].sha256} if outcome.refs else {}
-        return {"ok": True, "summary": outcome.summary, **(whole or dict(outcome.data or {}))}
+        return {"ok": True, "summary": outcome.summary, **(_whole(outcome) or dict(outcome.data or {}))}
     return {"ok": True, **told}
 
 
@@ -210,7 +221,9 @@ def _error(outcome: Outcome) -> dict[str, Json]:
     error = outcome.error
     assert error is not None
     kind = DIALECT.errors.get(error.code, "IOError")  # type: ignore[call-overload]  # a code is its own text
-    return {"type": kind, "message": error.message, "details": problem(outcome, DIALECT)}
+    written = _written(error.details)  # stands beside the error
+    details = {name: value for name, value in problem(outcome, DIALECT).items() if name not in written}
+    return {"type": kind, "message": error.message, "details": details}
 
 
 def _written(details: Mapping[str, Any]) -> dict[str, Json]:
@@ -238,9 +251,13 @@ def _approval(request: Mapping[str, Any]) -> dict[str, Json]:
     }
     if tool != "run_script":
         return told
-    name = _skill(str(params.get("skill")))["name"]
+    told["reason"] = f"Skill {_skill(str(params.get('skill')))['name']} requested script execution"
+    if params.get("cwd") == "skill" or params.get("timeout_seconds") is not None:
+        return told  # the short line has no word for these
+    skill = _skill(str(params.get("skill")))
+    # As the document prints it; a name of another source may stand for several skills.
+    name = skill["name"] if skill.get("source", "project") == "project" else str(params.get("skill"))
     words = shlex.join([str(params.get("script")), *map(str, params.get("args") or ())])
-    told["reason"] = f"Skill {name} requested script execution"
     _, _, flags = str(told["replay"]).partition(f" --approval {request.get('id')}")
     return {**told, "replay": f"handrail call run_script --skill {shlex.quote(name)} --approve{flags} -- {words}"}
 

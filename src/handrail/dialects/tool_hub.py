@@ -8,9 +8,21 @@ from dataclasses import replace
 from typing import Any
 
 from handrail.dialects import _tool_hub_results as results
-from handrail.dialects._dialect import Args, Dialect, Event, Message, Word, one_call, table, text_of
+from handrail.dialects._dialect import (
+    Args,
+    Dialect,
+    Event,
+    Message,
+    Word,
+    one_call,
+    only_name,
+    refuse_unknown,
+    table,
+    text_of,
+)
 from handrail.dialects._telling import ENDS, asked_for, finished, problem, spoken_call
 from handrail.dialects._tool_hub_schemas import ARGS, DEFAULT_GLOB, RESULTS
+from handrail.dialects._wording import retold_message
 from handrail.errors import Code, Problem
 from handrail.words import Json, Outcome
 
@@ -19,10 +31,22 @@ HEAD_LINES = 20  # of a file that was read, whose hash is evidence
 DEEPEST = 10
 HTTP = frozenset({"http_fetch", "http_json", "http_head", "http_download"})
 CHANGING = frozenset({"core/fs.writeText", "core/fs.deletePath", "core/http.downloadFile"})
+INTENT = ("tool", "toolName", "args", "version", "requestId", "taskId", "idempotencyKey", "capabilities")
+NAMES = ("tool", "toolName")  # of the tool, in a ToolIntent
 _SENSITIVE = ("token", "cookie", "authorization", "secret", "password", "key")
 
 
 # ── arguments ────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(args: Args) -> Args:
+    """A file over the size that the caller names fails; of any other large file the beginning is shown."""
+    return {**args, "whole": True} if "max_bytes" in args else args
+
+
+def _read_back(args: Args) -> Args | None:
+    size = {"maxBytes": args["max_bytes"]} if "max_bytes" in args else {}
+    return None if set(args) - {"path", "max_bytes", "whole"} else {"path": args["path"], **size}
 
 
 def _write(args: Args) -> Args:
@@ -54,7 +78,7 @@ def _list_back(args: Args) -> Args | None:
 
 FETCH = {"timeoutMs": "timeout_ms", "maxBytes": "max_bytes"}
 # What a call leaves out settings say: 15000 ms and 5 MB, unless an operator set them otherwise.
-FETCH_DEFAULTS = {"method": "GET", "maxBytes": 10 * MIB}
+FETCH_DEFAULTS = {"method": "GET"}
 
 
 def _word(name: str, ours: str, says: str, **more: Any) -> Word:
@@ -67,9 +91,8 @@ WORDS = (
         "read_file",
         "Read a UTF-8 text file.",
         names={"maxBytes": "max_bytes"},
-        # The most it may ask for: 5 MB unless settings say otherwise.
-        defaults={"maxBytes": 10 * MIB},
-        always={"whole": True},
+        inward=_read,
+        back=_read_back,
         outward=results.of_read,
         capabilities=("read:fs",),
     ),
@@ -133,7 +156,8 @@ WORDS = (
         "Fetch a URL as text.",
         names=FETCH,
         defaults=FETCH_DEFAULTS,
-        always={"format": "text"},
+        # A larger response is cut, or kept in a file where settings say so.
+        always={"format": "text", "cut": True},
         outward=results.of_fetch,
         capabilities=("network",),
     ),
@@ -192,6 +216,8 @@ def _envelope(outcome: Outcome) -> dict[str, Json]:
     name = DIALECT.tool_name(outcome.tool, outcome.asked)
     told: dict[str, Json] = {"ok": outcome.ok, "toolCallId": outcome.call_id, "tool": name, "result": None}
     told |= {"evidence": _evidence(outcome), "error": None}
+    if outcome.warnings:
+        told["warnings"] = list(outcome.warnings)
     if outcome.error is not None:
         return told | {"error": _error(outcome)}
     if outcome.data is None:
@@ -272,6 +298,7 @@ def _events(events: Iterable[Event]) -> Iterator[dict[str, Json]]:
         told = {**event, "tool": name, "args": args}
         if event.get("kind") in ENDS and event.get("code"):
             told["errorKind"] = error_kind(str(event["code"]), str(event.get("tool")))
+            told["message"] = retold_message(event, DIALECT)
         told.pop("asked", None)
         yield told
 
@@ -291,16 +318,38 @@ def idempotency_key(request_id: str, task_id: str, tool: str, args: Mapping[str,
     return f"{request_id}:{task_id}:{tool}:{digest}"
 
 
+def _key(request: str, tool: str, args: Mapping[str, Json], task: str = "") -> str | None:
+    """Make the key of a call that changes something; None for one that does not, or whose arguments are no JSON."""
+    name = DIALECT.tool_name("", tool)
+    if name not in CHANGING and args.get("method") != "POST":
+        return None
+    try:
+        return idempotency_key(request, task, name, args)
+    except Problem:
+        return None  # refused, and on record, where every wrong call is
+
+
 def _messages(message: Mapping[str, Any]) -> Message:
-    """A ToolIntent. A key is made only for a call that changes something and names its task."""
-    named = "toolName" if isinstance(message, Mapping) and "tool" not in message else "tool"
-    intent = one_call(message, named, "args", version="version", idempotency_key="idempotencyKey", trace_id="requestId")
+    """Read a ToolIntent; a field that it does not have is refused: it may be one that was meant to narrow, misspelt.
+
+    A call that names its task has its key here: it is one step, however often it is sent.
+    """
+    known = message if isinstance(message, Mapping) else {}
+    refuse_unknown(known, INTENT, "ToolIntent")
+    intent = one_call(
+        message,
+        only_name(known, NAMES),
+        "args",
+        version="version",
+        idempotency_key="idempotencyKey",
+        trace_id="requestId",
+        permissions="capabilities",
+    )
     (call,) = intent.calls
-    task, name = text_of(message, "taskId"), DIALECT.tool_name("", call.tool)
-    changing = name in CHANGING or call.args.get("method") == "POST"
-    if call.idempotency_key is not None or task is None or not changing:
+    task = text_of(message, "taskId")
+    if call.idempotency_key is not None or task is None:
         return intent
-    return Message((replace(call, idempotency_key=idempotency_key(call.trace_id or "", task, name, call.args)),))
+    return Message((replace(call, idempotency_key=_key(call.trace_id or "", call.tool, call.args, task)),))
 
 
 def _needed(_: Word, args: Mapping[str, Json]) -> frozenset[str]:
@@ -332,7 +381,10 @@ DIALECT = Dialect(
     events=_events,
     approval=_approval,
     messages=_messages,
+    fields={"tool": NAMES, "trace_id": ("requestId",)},
     sandboxed=True,
+    by_request=True,
+    key=_key,
     former={word.name.removeprefix("core/"): word.name for word in WORDS},
     needed=_needed,
     touches={

@@ -164,7 +164,7 @@ def dialects() -> Iterator[str]:
     for name in spoken.names():
         if name != "native":
             yield from _dialect(spoken.get(name))
-    yield from _promises(Path(__file__).parents[3] / "tests" / "dialects" / "promises.toml")
+    yield from _promises(Path(__file__).parents[3] / "tests" / "dialects" / "promises")
 
 
 def _dialect(dialect: Any) -> Iterator[str]:
@@ -187,15 +187,27 @@ def _dialect(dialect: Any) -> Iterator[str]:
             yield f"| `{called}` | {when} |\n"
 
 
-def _promises(manifest: Path) -> Iterator[str]:
-    """What the documents promise, each with the test that holds it."""
+def _promises(folder: Path) -> Iterator[str]:
+    """List what the documents promise, each with what holds it."""
     import tomllib
 
-    yield "\n## Promises\n\nWhat each document promises, and the test that holds it.\n\n"
-    yield "| document | section | promise | test |\n|---|---|---|---|\n"
-    for row in tomllib.loads(manifest.read_text())["promises"]:
-        test = f"`{row['test']}`" if "test" in row else f"waits for the {row['waits']}"
-        yield f"| {row['document']} | {_cell(row['section'])} | {_cell(row['promise'])} | {test} |\n"
+    yield "\n## Promises\n\nWhat each document promises, sentence by sentence, and the tests that hold it.\n\n"
+    yield "| document | no | section | promise | held by |\n|---|---|---|---|---|\n"
+    for document in ("skills-agent", "clude", "tool-hub", "kgent", "autonous"):
+        for row in tomllib.loads((folder / f"{document}.toml").read_text())["promises"]:
+            cells = (document, row.get("sentence", ""), row["section"], row["promise"], _held_by(row))
+            yield f"| {' | '.join(_cell(str(cell)) for cell in cells)} |\n"
+
+
+def _held_by(row: Mapping[str, Any]) -> str:
+    """Name the tests of a promise, what it waits for, and why it is deviated from."""
+    tests = [*([row["test"]] if "test" in row else []), *row.get("tests", ())]
+    parts = [", ".join(f"`{test}`" for test in tests)] if tests else []
+    if "waits" in row:
+        parts.append(f"waits for the {row['waits']}")
+    if "deviates" in row:
+        parts.append(f"deviates: {row['deviates']}")
+    return "; ".join(parts)
 
 
 def python() -> Iterator[str]:

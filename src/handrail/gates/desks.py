@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 from handrail.catalog import Tool
 from handrail.gates.step import FILES, Step
 from handrail.ports import Places, Work
-from handrail.words import Touch, TouchKind, noun
+from handrail.words import Finding, Touch, TouchKind, noun
 
 if TYPE_CHECKING:
     from handrail.kernel import Parts
 
 _FILES = "Workspace"
 Reviewing = Callable[[Step, Sequence[Touch], str, Any, Mapping[str, Sequence[str]]], Awaitable[Sequence[Touch]]]
+
+Reaching = Callable[[Step, Touch], Awaitable[bool]]
+Sorting = Callable[[Step, Sequence[Touch]], tuple[Sequence[Touch], Sequence[Finding]]]
 
 
 @noun
@@ -32,18 +35,25 @@ class Desk:
 class Desks:
     """Lays out a tool's parameters; one desk a tool."""
 
-    def __init__(self, parts: Parts, judge: Callable[[Step, Touch], None], review: Reviewing) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        judge: Callable[[Step, Touch], None],
+        review: Reviewing,
+        reach: Reaching,
+        sort: Sorting,
+    ) -> None:
         self._parts, self._files, self._judge, self._review = parts, parts.files, judge, review
+        self._reach = reach
+        self._sort = sort
         self._known: dict[str, Desk] = {}
 
     def inputs(self, step: Step) -> dict[str, Any]:
         """Give the parameters of the call's tool, and bind the call's workspace."""
         tool, question, verdict, touches = step.tool, step.question, step.verdict, step.touches
         assert tool is not None and question is not None and verdict is not None
-        desk, laid = self._known.get(tool.name) or self._desk(tool), question.laid
-        if laid is None:
-            laid = question.laid = {**question.args, **desk.shared, **dict.fromkeys(desk.files)}
-        inputs = laid.copy()
+        desk = self._known.get(tool.name) or self._desk(tool)
+        inputs = {**question.args, **desk.shared}
         if desk.path is not None and len(touches) == 1:
             inputs[desk.path] = touches[0].place
         elif desk.paths:
@@ -63,6 +73,9 @@ class Desks:
                 partial(self._judge, step),
                 step.call.idempotency_key,
                 partial(self._review, step),
+                partial(self._reach, step),
+                partial(self._sort, step) if verdict.border else None,
+                verdict.direct,
             )
             for name, port in desk.own:
                 inputs[name] = port(work)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -13,7 +12,7 @@ import orjson
 from handrail.catalog import Tool
 from handrail.errors import FACTS, Code, Problem
 from handrail.gates import record
-from handrail.gates.step import PLAIN, Answered, Judged, Step
+from handrail.gates.step import PLAIN, Step
 from handrail.output.bound import Bounds, bound
 from handrail.output.redact import MARK, Redactor, secret_name
 from handrail.ports import Spill
@@ -22,7 +21,6 @@ from handrail.words import Answer, Change, ErrorInfo, Evidence, Json, Outcome, R
 _POLICY = "policy"
 _NOTHING: Answer[None] = Answer(None)
 MOST_CHARS = 32 * 1024 * 1024  # of one answer, everything in it together
-MOST_KEPT = 16 * 1024  # characters of an answer that is remembered
 
 
 class Finisher:
@@ -41,9 +39,10 @@ class Finisher:
             return value
         return self._redactor.value(value)
 
-    def clean(self, texts: Iterable[str]) -> bool:
-        """Tell whether nothing in these texts needs hiding."""
-        return self._redactor.clean("\n".join(texts))
+    def is_clean(self, args: Mapping[str, Json], texts: Sequence[str]) -> bool:
+        """Whether nothing in parsed arguments and further texts needs hiding; both are looked at in one pass."""
+        found = list(texts)
+        return self._gather(args, "", found) and self._redactor.clean("\n".join(found))
 
     def args(self, args: Mapping[str, Json], encoded: bytes | None = None) -> Any:
         """Arguments as an event keeps them: redacted, and cut where they are long; those that were checked as JSON."""
@@ -55,23 +54,10 @@ class Finisher:
         return orjson.Fragment(encoded) if hidden is given and len(encoded) <= record.MAX_TEXT else record.cut(hidden)
 
     def finished(self, step: Step, result: Any, now: float) -> Outcome:
-        """The outcome of a tool that ended well; that of the very same answer before is given again."""
-        judged = step.judged
-        assert judged is not None
-        kept = judged.answered
-        if kept is not None and kept.answer is result and step.plain and kept.hiding is self._redactor.engine:
-            step.again = kept
-            return _given_again(kept, step, now)
-        if result.__class__ is not Answer:
-            return self._finished(step, judged, Answer(result), now)
-        outcome = self._finished(step, judged, result, now)
-        if step.plain and not step.changing and not outcome.refs and step.files is not None:
-            judged.answered = _kept(result, self._redactor.engine, outcome, step.files.bytes_read)
-        return outcome
-
-    def _finished(self, step: Step, judged: Judged, answer: Answer[Any], now: float) -> Outcome:
-        tool, files, grant = step.tool, step.files, step.grant
+        """Build the outcome of a tool that ended well."""
+        tool, files = step.tool, step.files
         assert tool is not None and files is not None
+        answer: Answer[Any] = result if result.__class__ is Answer else Answer(result)
         data = tool.shape.result(answer.data)
         summary, content = answer.summary, answer.content
         if content is None:
@@ -91,32 +77,18 @@ class Finisher:
         cut = bound(content, self._bounds)
         if cut is not None:
             content, truncation, refs = self._spilled(content, cut, truncation, refs)
-        if size * 2 > tool.max_bytes and len(encoded := orjson.dumps(data)) > tool.max_bytes:
+        # What may be shown also fits as data, where each line break takes two bytes.
+        most = max(tool.max_bytes, 2 * self._bounds.max_bytes)
+        if size * 2 > most and len(encoded := orjson.dumps(data)) > most:
             refs = (*refs, self._spill.put(encoded.decode(), "data"))
-            warnings = (*warnings, f"`data` is over {tool.max_bytes} bytes and kept as {refs[-1].ref}")
+            warnings = (*warnings, f"`data` is over {most} bytes and kept as {refs[-1].ref}")
             data = None
+        how = (_decision(step), _scope(step), _rules(step), warnings, _milliseconds(step, now), self._asked(step))
         return Outcome(
-            step.id,
-            tool.name,
-            tool.version,
-            Status.OK,
-            summary,
-            content,
-            data,
-            None,
-            evidence or (_evidence(step, content),),
-            changes,
-            self._texts(answer.commands),
-            refs,
-            truncation,
-            redacted,
-            judged.decision if grant is None else "ask",
-            "none" if grant is None else grant.scope.word,
-            judged.rules,
-            warnings,
-            _milliseconds(step, now),
-            self._asked(step),
-        )
+            step.id, tool.name, tool.version, Status.OK, summary, content, data, None,
+            evidence or (_evidence(step, content),), changes, self._texts(answer.commands), refs, truncation, redacted,
+            *how,
+        )  # fmt: skip
 
     def failed(self, step: Step, problem: Problem, now: float) -> Outcome:
         """The outcome of a call that did not do what was asked."""
@@ -151,9 +123,32 @@ class Finisher:
             truncation=self._aside(answer.truncation),
             redacted=[message, details, next_call] != list(raw) or (answer is not _NOTHING and MARK in content),
             decision=_decision(step),
-            scope="none" if step.grant is None else step.grant.scope.word,
+            scope=_scope(step),
             rules=_rules(step),
             warnings=self._texts(step.warnings + answer.warnings),
+            duration_ms=_milliseconds(step, now),
+            asked=self._asked(step),
+        )
+
+    def handed_over(self, step: Step, now: float) -> Outcome:
+        """The outcome of a judged call that an agent carries out itself; pending where it asks its own person first."""
+        assert step.tool is not None
+        asks = step.agent_asks
+        said = f"{step.agent} asks its person, then carries it out" if asks else f"{step.agent} carries it out itself"
+        return Outcome(
+            call_id=step.id,
+            tool=step.tool.name,
+            version=step.tool.version,
+            status=Status.PENDING if asks else Status.OK,
+            summary=said,
+            content=self._redactor.text(step.verdict.deciding.why) if asks and step.verdict is not None else said,
+            data={"before": record.former_fields(step.formers)},
+            error=None,
+            evidence=(_evidence(step, said),),
+            decision=_decision(step),
+            scope="none" if step.grant is None else step.grant.scope.word,
+            rules=_rules(step),
+            warnings=self._texts(step.warnings),
             duration_ms=_milliseconds(step, now),
             asked=self._asked(step),
         )
@@ -238,7 +233,6 @@ class Finisher:
 
 
 _HOLDERS = (dict, list)
-_NO_HOLDERS = frozenset(_HOLDERS)
 
 
 def _lost(tool: Tool, changes: Sequence[Change]) -> tuple[str, ...]:
@@ -257,32 +251,6 @@ def _lost(tool: Tool, changes: Sequence[Change]) -> tuple[str, ...]:
         else f"no undo of {', '.join(paths[:5])}: {why}"
         for why, paths in found.items()
     )
-
-
-_FIELDS = attrgetter(*Outcome.__match_args__)
-_ID, _DATA, _DURATION = map(Outcome.__match_args__.index, ("call_id", "data", "duration_ms"))
-
-
-def _kept(answer: Answer[Any], hiding: object, outcome: Outcome, bytes_read: int) -> Answered | None:
-    """What an equal call will be given, if the tool gives the very same answer; None where it is large."""
-    data, rows = outcome.data, None
-    if len(outcome.content) > MOST_KEPT or data.__class__ is not dict:
-        return None
-    values = data.values()
-    if sum([len(value) for value in values if value.__class__ is str]) >= MOST_KEPT:
-        return None
-    nested = not _NO_HOLDERS.isdisjoint(map(type, values))
-    if nested and (not answer.kept or len(rows := orjson.dumps(data)) > MOST_KEPT * 4):
-        return None
-    return Answered(answer, hiding, list(_FIELDS(outcome)), bytes_read, rows)
-
-
-def _given_again(kept: Answered, step: Step, now: float) -> Outcome:
-    """The outcome of a call that was answered as an equal one was before: its own id, time and copy of the data."""
-    fields = kept.fields.copy()
-    data = fields[_DATA].copy() if kept.rows is None else orjson.loads(kept.rows)
-    fields[_ID], fields[_DATA], fields[_DURATION] = step.id, data, _milliseconds(step, now)
-    return Outcome(*fields)
 
 
 def _milliseconds(step: Step, now: float) -> float:
@@ -321,19 +289,27 @@ def _sha256(text: str) -> str:
 
 
 def _rules(step: Step) -> tuple[str, ...]:
-    return step.judged.rules if step.judged is not None else ()
+    if step.verdict is None:
+        return ()
+    return tuple(dict.fromkeys([finding.rule for finding in step.verdict.findings]))
+
+
+def _scope(step: Step) -> str:
+    return "none" if step.grant is None else step.grant.scope.word
 
 
 def _decision(step: Step) -> str:
     if step.grant is not None:
         return "ask"
-    return step.judged.decision if step.judged is not None else "deny"
+    return "deny" if step.verdict is None else step.verdict.decision.word
 
 
 def _told(code: Code, message: str, details: Any, next_call: Any) -> str:
     """What a model reads of a problem: enough to mend its own call."""
     lines = [f"{code.value}: {message}"]
     shown = {name: value for name, value in (details or {}).items() if value not in (None, "", [], {})}
+    if code is Code.APPROVAL_REQUIRED:
+        shown.pop("approval", None)  # the request is for people, and the call itself is known to whoever made it
     if shown:
         lines.append(f"details: {orjson.dumps(shown, default=str).decode()}")
     if next_call:

@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from handrail.gates import asking
 from handrail.gates.step import Step
 from handrail.output.patterns import MARK
+from handrail.policy.grants import covers_targets
 from handrail.ports import Recorded, Reply
 from handrail.words import TouchKind
 
@@ -23,11 +23,9 @@ def why(record: Recorded, step: Step, args: Any, policy_digest: str, workspace: 
     if record.state == "denied":
         return f"Approval {approval} was refused{_by(record.reply)}."
     if record.state == "used":
-        return (
-            f"Approval {approval} is used: it was given for one call, which was made. Make the call anew to ask again."
-        )
+        return f"Approval {approval} is used: every call that it was given for was made. Repeat the call to ask again."
     if record.state == "expired" or not standing:
-        return f"Approval {approval} has expired. Make the call anew to ask again."
+        return f"Approval {approval} has expired. Repeat the call to ask again."
     if (request.tool, request.version) != (step.name, step.tool.version if step.tool is not None else ""):
         return f"Approval {approval} is for {request.tool} {request.version}, not for this tool."
     if request.workspace != workspace:
@@ -36,11 +34,11 @@ def why(record: Recorded, step: Step, args: Any, policy_digest: str, workspace: 
         return f"Approval {approval} was asked for under other settings or flags than these. The call as asked: {again}"
     if args != request.params:
         return f"Approval {approval} is for other arguments: `handrail approvals show {approval}` shows them."
-    if sorted(request.touches) != sorted(asking.targets(step.touches)):
-        return f"A path of the call leads elsewhere than when approval {approval} was asked for. Make the call anew."
+    if not covers_targets(request.touches, step.touches):
+        return f"A path of the call has another target than when approval {approval} was given. Repeat the call to ask."
     if MARK in orjson.dumps(args, default=str).decode():
         return f"Approval {approval} is for another call: a value that is hidden, or a file, is not the same."
-    return f"{_changed(step)} since approval {approval} was asked for. Look at it, and make the call anew to ask again."
+    return f"{_changed(step)} since approval {approval} was asked for. Look at it, and repeat the call to ask again."
 
 
 def _changed(step: Step) -> str:

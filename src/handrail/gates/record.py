@@ -9,7 +9,8 @@ from typing import Any
 
 import orjson
 
-from handrail.words import Change, Finding, Json, Outcome, Touch, Verdict, noun
+from handrail.ports.files import Former
+from handrail.words import Call, Change, Finding, Json, Outcome, Touch, Verdict, noun
 
 MAX_TEXT = 2000  # characters of one argument that an event keeps
 MAX_ITEMS = 100
@@ -90,6 +91,28 @@ def end_fields(outcome: Outcome, effect: str) -> dict[str, Json]:
     return fields
 
 
+def input_digest(args: Mapping[str, Json]) -> str:
+    """Name what an agent gave a tool, so that its later word on the call is known to be about the same."""
+    given = {name: value for name, value in args.items() if not name.startswith("@")}
+    return hashlib.sha256(orjson.dumps(jsonable(given), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def handed_over_fields(agent: str, call: Call, formers: Sequence[Former]) -> dict[str, Json]:
+    """What is said of a call that an agent carries out itself: whose it is, and what stood where it may write."""
+    fields: dict[str, Json] = {"handed_over": {"to": agent, "id": call.agent_call, "digest": input_digest(call.args)}}
+    if formers:
+        fields["before"] = former_fields(formers)
+    return fields
+
+
+def former_fields(formers: Sequence[Former]) -> list[dict[str, Json]]:
+    """What stands where an agent may write, as its later word is compared with it."""
+    return [
+        {"path": item.path, "kind": item.kind.value, "sha256": item.sha256, "mode": item.mode, "kept": item.kept}
+        for item in formers
+    ]
+
+
 def _exit_code(outcome: Outcome) -> int | None:
     """How the program of a call ended; None where there was none, or a signal ended it."""
     known = outcome.data if outcome.error is None else outcome.error.details
@@ -162,19 +185,55 @@ EVENTS = {
     "run.started": EventKind(
         "a run is opened, for the first time or again",
         ("trace_id", "workspace", "caller", "user", "pid", "settings_digest", "policy_digest", "files", "warnings",
-         "parent_run", "reopened"),
+         "parent_run", "identity", "reopened", "order"),
     ),
-    "run.finished": EventKind("a run is closed", ("trace_id", "usage")),
+    "run.finished": EventKind("a run is closed", ("trace_id", "usage", "order")),
+    "agent.started": EventKind(
+        "the agent begins a task; `agent` is the task's id",
+        ("trace_id", "agent", "task", "provider", "model", "dialect", "limits"),
+    ),
+    "agent.completed": EventKind(
+        "a task ended with an answer", ("trace_id", "agent", "answer", "turns", "calls", "usage", "seconds")
+    ),
+    "agent.failed": EventKind(
+        "a task stopped without an answer: a limit, the model, a person; `reason` is one word, `message` what to do",
+        ("trace_id", "agent", "reason", "message", "error_class", "turns", "calls", "usage", "seconds"),
+    ),
+    "turn.started": EventKind(
+        "a model is asked for its next step; calls of the turn carry `id` as `parent`",
+        ("trace_id", "turn", "id", "parent"),
+    ),
+    "turn.finished": EventKind(
+        "the calls of a turn have ended, or it gave the answer",
+        ("trace_id", "turn", "id", "parent", "usage", "calls", "failures"),
+    ),
+    "question.asked": EventKind(
+        "a task asks a person and waits; `about` is person or outcome",
+        ("trace_id", "question", "parent", "about", "text", "choices"),
+    ),
+    "question.answered": EventKind("a person answered", ("trace_id", "question", "parent", "answer", "by")),
+    "message.received": EventKind(
+        "a person said something to a running task; it approves nothing", ("trace_id", "parent", "text", "by")
+    ),
     "tool.started": EventKind(
         "after the last decision; durable before the effect of a call that changes anything",
         ("trace_id", "tool", "version", "risk", "args", "caller", "touches", "verdict", "policy_digest", "sandbox",
-         "grant", "parent", "dialect", "asked", "given_id", "key", "args_digest"),
+         "grant", "parent", "client", "dialect", "asked", "given_id", "key", "args_digest", "handed_over", "before"),
+    ),
+    "tool.observed": EventKind(
+        "an agent has told how a call ended that it carried out itself; without this event nobody saw the end",
+        ("trace_id", "tool", "agent", "status", "args", "changed_input", "duration_ms", "message", "response",
+         "files_changed", "warnings", "approved", "seen", "order"),
+    ),
+    "agent.noted": EventKind(
+        "an agent told of something that is no call: a session begins or ends, it waits for its person, it has stopped",
+        ("agent", "event", "message"),
     ),
     "tool.completed": EventKind(
         "a tool did what was asked",
         ("trace_id", "tool", "status", "effect", "duration_ms", "evidence", "redacted", "files_changed",
          "commands_run", "exit_code", "refs", "truncated_lines", "truncated_bytes", "approved", "scope", "bytes_read",
-         "bytes_written", "processes", "seen"),
+         "bytes_written", "processes", "seen", "order"),
     ),
     "tool.failed": EventKind(
         "a call ended in any other way; one that never started carries the fields of `tool.started`, too",
@@ -187,22 +246,38 @@ EVENTS = {
     "approval.denied": EventKind(
         "a person said no, or the request expired", ("trace_id", "request", "state", "by", "advice")
     ),
+    "approval.fetched": EventKind(
+        "a call was given the outcome of an equal one that was made on its behalf when it was granted",
+        ("trace_id", "tool", "made_as", "status"),
+    ),
     "display": EventKind("a tool shows something to the person", ("content", "level", "title", "thought", "evidence")),
     "limit.hit": EventKind(
         "a budget, rate, breaker or the guard against repeats refuses a call",
         ("trace_id", "tool", "code", "budget", "bound", "used", "host", "retry_after_seconds"),
     ),
     "net.connected": EventKind(
-        "a program's connection through the runtime's own proxy has ended, or was refused",
+        "a program's connection through the runtime's own proxy has ended; `problem` where it failed",
+        ("host", "method", "address", "bytes_sent", "bytes_received", "problem"),
+    ),
+    "net.refused": EventKind(
+        "a program's connection was refused by rules, settings or bounds; nothing was sent",
         ("host", "method", "address", "bytes_sent", "bytes_received", "problem"),
     ),
     "review.dropped": EventKind(
         "what a review was keeping when its runtime was killed was put back, but for what was changed since",
         ("run", "call", "paths", "left", "aside"),
     ),
+    "changes.judged": EventKind(
+        "not all that a program changed was kept without a question; `judged` has the first hundred of those",
+        ("changes", "judged"),
+    ),
     "planted.found": EventKind(
         "what programs had made that none may, when their runtime was killed, was set aside, but for what is left",
         ("run", "paths", "aside", "left"),
+    ),
+    "program.warned": EventKind(
+        "a program left something that a person must look at: protected files, links that lead out of the roots",
+        ("warnings",),
     ),
     "skill.loaded": EventKind(
         "a skill became the active one of the run; until another does, only its `allowed_tools` may be called",

@@ -7,14 +7,18 @@ from collections.abc import Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from handrail.catalog import Tool
 from handrail.errors import Code, Problem
 from handrail.policy.skills import GOVERNED
 from handrail.ports import BoundWorkspace
+from handrail.ports.files import Former
 from handrail.versions import adapt
-from handrail.words import Answer, Call, Decision, Grant, Json, Touch, TouchKind, Verdict
+from handrail.words import Call, Decision, Grant, Json, Outcome, Touch, TouchKind, Verdict
+
+if TYPE_CHECKING:
+    from handrail.gates.hosts import HostQuestions
 
 PLAIN = frozenset({str, int, float, bool, type(None)})  # values that nobody can change
 FILES = frozenset({TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE})
@@ -22,7 +26,7 @@ FILES = frozenset({TouchKind.FS_READ, TouchKind.FS_WRITE, TouchKind.FS_DELETE})
 
 @dataclass(slots=True)
 class Question:
-    """What is asked, once understood; equal read-only calls share it, and its answer by policy."""
+    """A parsed call: the tool, its arguments, what it will touch."""
 
     tool: Tool
     args: dict[str, Any]
@@ -31,37 +35,18 @@ class Question:
     key: bytes  # the same for equal calls only
     warnings: tuple[str, ...] = ()
     given: Mapping[str, Json] = field(default_factory=dict)  # the arguments as given, in our names
-    judged: Judged | None = None  # the last judgement of it
-    laid: dict[str, Any] | None = None  # the tool's parameters, as far as they are the same for all equal calls
-
-
-@dataclass(slots=True)
-class Judged:
-    """A verdict, and the resolved touches that it holds for."""
-
-    touches: tuple[Touch, ...]
-    verdict: Verdict
-    decision: str
-    rules: tuple[str, ...]
-    fields: dict[str, Json] | None = None  # touches and verdict as the journal is told them, once it was
-    started: Any = None  # the whole `tool.started` of a call that adds nothing of its own
-    skill: object = None  # the active skill of the run at that time
-    answered: Answered | None = None  # what the tool gave last
+    agent: str = ""  # who carries the call out itself once it is judged
 
 
 _SAID = 80  # characters of a command that a refusal names
 
 
-@dataclass(slots=True)
-class Answered:
-    """An answer, and what was made of it: the very same one, given again, is not looked at again."""
+class Settled(Exception):
+    """An equal call was made on this one's behalf: its outcome is this one's, too."""
 
-    answer: Answer[Any]
-    hiding: object  # by what its secrets were looked for
-    fields: list[Any]  # of the outcome, in their order
-    bytes_read: int
-    rows: bytes | None = None  # its data as JSON, where a plain copy would not be one of all that is in it
-    told: list[bytes] | None = None  # its `tool.completed`, before and after the duration
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.call_id)
+        self.outcome = outcome
 
 
 class Step:
@@ -85,32 +70,47 @@ class Step:
     # what was decided
     admitted: bool = False
     verdict: Verdict | None = None
-    judged: Judged | None = None
     changing: bool = True
+    scripts: Mapping[str, str] | None = None  # hashes of the scripts that a rule allowed by name, when it did
     # what a person said
     digest: str = ""
+    exact: str = ""  # as `World.exact`
+    commands: tuple[str, ...] = ()  # as `World.commands`
+    ordinary: bool = True  # as `World.ordinary`
     grant: Grant | None = None
     effects: Grant | None = None  # the approval of effects that this call had before, which covers running it again
     reviews: str = ""  # digest of the call whose effects are asked for
+    changes: bool = False  # its touches are changes that a program made
     diff: str | None = None  # what a person is shown of changes that were found by running
+    hold: float | None = None  # seconds that a person has for the answer; none: as long as the approver waits
+    hosts: HostQuestions | None = None  # that programs of the call reached for
+    # Contents of the files that its commands run, when they were started: programs may change them before they connect.
+    run_files: dict[str, str] | None = None
     ending: Mapping[str, Sequence[str]] | None = None  # how the program that made them ended, and its last words
+    agent_asks: bool = False  # the agent that carries the call out puts the question to its own person
+    claimed: tuple[str, ...] = ()  # the requests that this call was made for: others may wait for its outcome
+    must_ask: bool = False  # a person is asked for exactly these effects, whatever rules and wider grants allow
     # how it goes
     waited: bool = False
     held: frozenset[str] = frozenset()
     started: bool = False
-    plain: bool = False  # nothing but the tool and its arguments was given
     files: BoundWorkspace | None = None
+    formers: Sequence[Former] = ()  # what stands where an agent may change something
     task: asyncio.Task[Any] | None = None
     timer: asyncio.TimerHandle | None = None
     pauses: int = 0  # how many wait for a person on the call's behalf, meanwhile its deadline stands still
     left: float | None = None  # seconds of a deadline that stands still
     expired: bool = False
-    again: Answered | None = None  # what its answer was the same as
 
     @property
     def name(self) -> str:
         """The tool's name, or what the caller took for one."""
         return self.tool.name if self.tool is not None else str(self.call.tool)
+
+    @property
+    def agent(self) -> str:
+        """The agent that carries the call out itself; empty where we do."""
+        return "" if self.question is None else self.question.agent
 
     @property
     def given(self) -> dict[str, Json]:
@@ -243,7 +243,8 @@ def refusal(verdict: Verdict, touch: Touch) -> Problem:
     """The problem of something met on the way that is not plainly allowed: nobody can be asked in the middle."""
     finding = verdict.deciding
     code = Code(finding.code) if finding.decision is Decision.DENY else Code.POLICY_DENIED
-    why = f"Denied on the way: {touch.shown}: {finding.why}."
+    named = "" if touch.shown in finding.why else f"{touch.shown}: "
+    why = f"Denied on the way: {named}{finding.why}."
     return Problem(code, why, rule=finding.rule, where=finding.where)
 
 
@@ -280,7 +281,7 @@ def system_problem(error: OSError) -> Problem:
 
 def effect_of(step: Step) -> str:
     """What a call that did not complete has done: none, done, or not known."""
-    if not step.started or not step.changing:
+    if not step.started or not step.changing or step.agent:
         return "none"
     if step.files is not None and step.files.changes:
         return "done"

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from handrail import dialects
+from handrail.catalog import Tool
 from handrail.errors import Code, Problem
 from handrail.gates import asking, record
-from handrail.gates.step import Judged, Step
+from handrail.gates.step import PLAIN, Settled, Step
 from handrail.policy.skills import GOVERNED
-from handrail.words import ErrorInfo, Json, Outcome
+from handrail.words import Call, ErrorInfo, Json, Outcome, Verdict
 
 if TYPE_CHECKING:
     from handrail.kernel import Parts
@@ -33,16 +35,10 @@ class Writer:
         self._processes = parts.limits.usage.used["processes"]  # as many as are on record
 
     def start(self, step: Step) -> None:
-        """Append `tool.started`; it is in the file after the next flush. Made once for equal calls that add nothing."""
-        call, judged = step.call, step.judged
-        assert judged is not None
+        """Append `tool.started`; it is in the file after the next flush."""
         step.started = True
-        step.plain = not (call.id or call.trace_id or call.parent) and call.idempotency_key is None and not step.grant
         try:
-            if not step.plain:
-                fields: Any = self._start_fields(step)
-            elif (fields := judged.started) is None:
-                fields = judged.started = orjson.dumps(self._start_fields(step))[1:]
+            fields = self._start_fields(step)
         except Problem:  # no sandbox fits: nothing was started
             step.started = False
             raise
@@ -51,7 +47,7 @@ class Writer:
     def end(self, kind: str, step: Step, outcome: Outcome, effect: str) -> Outcome:
         """Write down how a call ended, and count what it used; gives the outcome, warned where it is not kept."""
         key = step.call.idempotency_key
-        fields = self._ended(step, outcome, effect) if step.again is None else self._ended_again(step, outcome, effect)
+        fields = self._ended(step, outcome, effect)
         if step.started:
             self._count(step, outcome)
         elif step.admitted:
@@ -61,6 +57,19 @@ class Writer:
         if outcome.error is not None and outcome.error.code in LIMITED:
             self._journal.append("limit.hit", step.id, self._hit(step, outcome, outcome.error))
         self._journal.append(kind, step.id, fields)
+        self._journal.flush()
+        if self._parts.parking is not None:
+            for request in step.claimed:
+                self._parts.parking.finish(request, outcome)
+        return outcome
+
+    def settle(self, step: Step, settled: Settled) -> Outcome:
+        """Write down that a call was given the outcome of an equal one that was made on its behalf."""
+        outcome = settled.outcome
+        if step.admitted:
+            self._limits.released(step.name)
+        told = {"trace_id": step.call.trace_id or self._parts.trace_id, "tool": step.name, "made_as": outcome.call_id}
+        self._journal.append("approval.fetched", step.id, {**told, "status": str(outcome.status)})
         self._journal.flush()
         return outcome
 
@@ -85,6 +94,8 @@ class Writer:
         fields["trace_id"] = step.call.trace_id or self._parts.trace_id
         if not step.started:
             return self._start_fields(step) | fields | {"started": False}
+        if outcome.changes and self._parts.order is not None:
+            fields["order"] = self._parts.order()
         if (processes := self._limits.usage.used["processes"]) > self._processes:
             fields["processes"], self._processes = processes - self._processes, processes
         files = step.files
@@ -99,37 +110,33 @@ class Writer:
                 fields["seen"] = files.saw_whole if clean else self._finisher.hidden(files.saw_whole)
         return fields
 
-    def _ended_again(self, step: Step, outcome: Outcome, effect: str) -> Any:
-        """The fields of a call that was answered as an equal one before it: but for the time it took, the same."""
-        again, files = step.again, step.files
-        assert again is not None and files is not None
-        if files.bytes_read != again.bytes_read or files.bytes_written or files.saw_whole:
-            return self._ended(step, outcome, effect)
-        if again.told is None:
-            fields = self._ended(step, outcome, effect)
-            fields["duration_ms"] = orjson.Fragment(b"\0")  # nothing else in JSON holds this byte
-            again.told = orjson.dumps(fields)[1:].split(b"\0")
-        return b"%b%a%b" % (again.told[0], outcome.duration_ms, again.told[1])
-
     def _start_fields(self, step: Step) -> dict[str, Any]:
         call, tool = step.call, step.tool
+        named = tool or self._named(call)
         fields: dict[str, Any] = {
             "trace_id": call.trace_id or self._parts.trace_id,
             "tool": tool.name if tool is not None else self._finisher.hidden(record.cut(record.jsonable(step.name))),
-            "version": tool.version if tool is not None else None,
-            "risk": str(tool.risk) if tool is not None else None,
-            "args": self._start_args(step),
+            "version": named.version if named is not None else None,
+            "risk": str(named.risk) if named is not None else None,
+            "args": None,
             "caller": call.caller,
         }
-        if step.judged is not None:
-            fields.update(step.judged.fields or self._told(step, step.judged))
+        clean = self._is_clean(step)
+        fields["args"] = self._start_args(step, clean=clean)
+        if step.verdict is not None:
+            fields.update(self._verdict_fields(step, step.verdict, clean=clean))
         if step.grant is not None:
             fields["grant"] = step.grant.id
         if call.parent is not None:
             fields["parent"] = call.parent
+        if call.client:
+            fields["client"] = self._finisher.hidden(call.client)
         if call.dialect != "native":
             fields["dialect"] = call.dialect
             fields["asked"] = self._finisher.args({"tool": call.tool, "args": call.args})
+        if step.agent and step.started:
+            fields |= self._finisher.hidden(record.handed_over_fields(step.agent, call, step.formers))
+            fields["handed_over"]["asks"] = step.agent_asks
         if call.id:
             fields["given_id"] = True
         if call.idempotency_key is not None:
@@ -138,19 +145,34 @@ class Writer:
                 fields["args_digest"] = asking.digest_of(step.name, orjson.loads(step.args_json))
         return fields
 
-    def _start_args(self, step: Step) -> Any:
+    def _named(self, call: Call) -> Tool | None:
+        """Find the tool that a call names although its arguments could not be read."""
+        try:
+            name = call.tool if call.dialect == "native" else dialects.get(call.dialect).word(call.tool).ours
+            return self._parts.catalog.get(name)
+        except Exception:  # noqa: BLE001  (a tool that cannot be loaded is refused elsewhere; this line only names it)
+            return None
+
+    def _is_clean(self, step: Step) -> bool:
+        """Whether neither arguments nor touches nor verdict hold a secret."""
+        if step.args is None or step.verdict is None or not PLAIN.issuperset(map(type, step.args.values())):
+            return False
+        return self._finisher.is_clean(step.args, record.texts_of(step.touches, step.verdict))
+
+    def _start_args(self, step: Step, *, clean: bool) -> Any:
         if step.args is None:
             return self._finisher.args(record.jsonable(step.call.args))
+        if clean and len(step.args_json) <= record.MAX_TEXT:
+            return orjson.Fragment(step.args_json)
         return self._finisher.args(step.args, step.args_json)
 
-    def _told(self, step: Step, judged: Judged) -> dict[str, Any]:
-        """Touches and verdict, hidden where they must be; made once for equal calls."""
-        fields = record.verdict_fields(step.touches, judged.verdict, self._parts.policy_digest)
+    def _verdict_fields(self, step: Step, verdict: Verdict, *, clean: bool) -> dict[str, Any]:
+        """List touches and verdict, hidden where they must be."""
+        fields = record.verdict_fields(step.touches, verdict, self._parts.policy_digest)
         if step.started:  # a call that was denied gets no sandbox, and its record must not depend on one
             fields["sandbox"] = self._confinement(step)
-        quiet = fields["sandbox"] is None and self._finisher.clean(record.texts_of(step.touches, judged.verdict))
-        judged.fields = fields if quiet else self._finisher.hidden(fields)
-        return judged.fields
+        hidden: dict[str, Any] = fields if clean and fields["sandbox"] is None else self._finisher.hidden(fields)
+        return hidden
 
     def _count(self, step: Step, outcome: Outcome) -> None:
         """Count what the call used, for budgets, breaker and repeats."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from handrail.index.words import names_in, spoken
+from handrail.installed import find_module
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,7 +97,7 @@ class Embedding:
 
 def load() -> Embedding:
     """Load the table that is installed; NoEmbeddingError where none is."""
-    found = find_spec("wordllama")
+    found = find_module("wordllama")
     if found is None or found.origin is None:
         raise NoEmbeddingError(f"the embedding is not installed; {INSTALL}")
     return Embedding(Path(found.origin).parent)

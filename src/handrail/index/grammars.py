@@ -119,9 +119,9 @@ MAX_NAME = 120
 @cache
 def installed() -> tuple[str, ...]:
     """The grammars that are at hand, by their modules; none of them is loaded for that."""
-    from importlib.util import find_spec
+    from handrail.installed import find_module
 
-    return tuple(sorted(name for name in {module for module, _ in _MODULES.values()} if find_spec(name) is not None))
+    return tuple(sorted(name for name in {module for module, _ in _MODULES.values()} if find_module(name) is not None))
 
 
 def has_grammar(extension: str) -> bool:

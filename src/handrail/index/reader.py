@@ -11,13 +11,14 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 from handrail import strict_json
 from handrail.index.grammars import has_grammar, marks_by_grammar
 from handrail.index.parts import Mark
+from handrail.own_imports import INTERPRETER, OWN_IMPORTS, PACKAGE
 
 if TYPE_CHECKING:
     import subprocess
@@ -27,8 +28,18 @@ WALL_SECONDS = 20.0
 MEMORY_BYTES = 1 << 30
 MAX_ENDS = 3  # after so many bad ends grammars are left alone
 LONG_LINES = 400  # characters of a line on average: no person wrote it, and a grammar takes long for it
-_START = "import sys; sys.path[:] = {path!r}; from handrail.index.reader import serve; serve()"
-_PASSED = ("LD_LIBRARY_PATH", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR")
+# The package is found by its own place: the folder above it may be one of a project, and is no part of the path.
+_START = """
+import sys
+sys.path[:] = {path!r}
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location("handrail", {package!r} + "/__init__.py", submodule_search_locations=[{package!r}])
+sys.modules["handrail"] = package = module_from_spec(spec)
+spec.loader.exec_module(package)
+from handrail.index.reader import serve
+serve()
+"""
+_PASSED = ("LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR")
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 _HEAD = struct.Struct(">II")
 _SIZE = struct.Struct(">I")
@@ -88,11 +99,21 @@ class Reader:
         process.wait()
 
 
+def helper_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Give the environment of the helper: nothing in it names code that a tool may write."""
+    passed = {name: environment[name] for name in _PASSED if name in environment}
+    folders = environment.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    # An interpreter can need it to find its own library.
+    safe = [folder for folder in folders if os.path.isabs(folder) and not OWN_IMPORTS.is_unsafe(folder)]
+    return {**passed, "LD_LIBRARY_PATH": os.pathsep.join(safe)} if safe else passed
+
+
 def _started() -> subprocess.Popen[bytes]:
     import subprocess
 
-    env = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    argv = [sys.executable, "-I", "-c", _START.format(path=sys.path)]
+    env = helper_environment(os.environ)
+    start = _START.format(path=OWN_IMPORTS.safe_path(), package=PACKAGE)
+    argv = [INTERPRETER, "-I", "-S", "-c", start]
     pipe = subprocess.PIPE
     return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=env, cwd="/")
 
@@ -130,7 +151,7 @@ def shut_in() -> None:
     from handrail.sandbox import landlock, seccomp
     from handrail.sandbox.inside import calls
 
-    folders = {*_LIBRARIES, sys.prefix, sys.base_prefix, *(path for path in sys.path if path)}
+    folders = {*_LIBRARIES, sys.prefix, sys.base_prefix, PACKAGE, *(path for path in sys.path if path)}
     fds = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in folders if os.path.isdir(path)]
     if landlock.abi():
         landlock.restrict_self(fds)

@@ -83,6 +83,18 @@ def unpacking(coding: str) -> Packed | Plain:
     raise Problem(Code.UPSTREAM_ERROR, f"The body is packed {named}, which was not asked for.")
 
 
+def whole_characters(data: bytes) -> int:
+    """Count the bytes up to the last whole character, as far as this is UTF-8."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte < 0x80:
+            break
+        if byte >= 0xC0:
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(data) - back if needed > back else len(data)
+    return len(data)
+
+
 def too_large(why: str, **details: Any) -> Problem:
     """The problem of a body over its bound."""
     return Problem(Code.HTTP_TOO_LARGE, f"The response is too large: {why}.", **details)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from handrail import urls
 from handrail.errors import Code, Problem
 from handrail.net import headers as heads
-from handrail.net.bodies import too_large, unpacking
+from handrail.net.bodies import too_large, unpacking, whole_characters
 from handrail.net.bounds import MAX_REDIRECTS, NetBounds
 from handrail.net.credentials import Credentials
 from handrail.net.gate import Gate
@@ -70,6 +70,8 @@ class Trip:
     via: list[str] = field(default_factory=list)
     at: str = ""  # the host that is being asked
     taken: int = 0  # bytes handed on
+    cut: bool = False  # a body over max_bytes ends there instead of failing
+    ended: bool = False  # whether it did
     part: Part | None = None  # what makes it possible to go on after a cut
 
 
@@ -162,8 +164,13 @@ class BoundNet:
         return replaced(response, **body.fields()), body
 
     async def _into(self, body: Body, request: HttpRequest) -> HttpResponse:
-        trip = self._trip(request, self._network.bounds.max_bytes, body.take)
+        bounds = self._network.bounds
+        most = bounds.max_bytes
+        if request.cut and bounds.spill_large:  # all of it is kept in a file
+            most = max(most, bounds.max_download_bytes)
+        trip = self._trip(request, most, body.take)
         trip.begin = body.begin
+        trip.cut = request.cut
         return await self._sent(trip, request, body.forget)
 
     async def download(self, request: HttpRequest, write: Take) -> HttpResponse:
@@ -318,29 +325,44 @@ class BoundNet:
                 body = await _excerpt(answer)
         told = heads.shown(answer.headers.items())
         response = HttpResponse(trip.url.text, status, told, body, address, tuple(trip.via), 1, trip.taken or len(body))
-        return response, target
+        return (replaced(response, cut=True) if trip.ended else response), target
 
     async def _read(self, trip: Trip, answer: ClientResponse) -> None:
-        """Hand the body on, unpacked and counted; HTTP_TOO_LARGE as soon as it is too much."""
+        """Hand the body on, unpacked and counted; what is too much ends it, or is HTTP_TOO_LARGE at once."""
         most = trip.max_bytes
         length = None if answer.content_length is None else trip.taken + answer.content_length
         unpacked = unpacking(answer.headers.get("Content-Encoding", ""))
-        if length is not None and length > most:
+        if length is not None and length > most and not trip.cut:
             raise _over(trip, length)
         progress = None if trip.whole else self._network.progress
         came = 0
         async for data in answer.content.iter_any():
             came += len(data)
-            if came > most + most // 64 + PACKING:  # packed, and yet more than what it holds
-                raise _over(trip, None)
             for piece in unpacked.pieces(data):
+                room = most - trip.taken
+                if len(piece) > room:
+                    await self._end(trip, piece[:room])
+                    return
                 trip.taken += len(piece)
-                if trip.taken > most:
-                    raise _over(trip, None)
                 await trip.take(piece)
+            if came > most + most // 64 + PACKING:  # packed, and yet more than what it holds
+                if trip.cut:
+                    trip.ended = True
+                    return
+                raise _over(trip, None)
             if progress is not None:
                 progress(self._work.call_id, trip.taken, length or 0)
         unpacked.finish()
+
+    async def _end(self, trip: Trip, last: bytes) -> None:
+        """Take the last part of a body that is too large, up to a whole character; HTTP_TOO_LARGE where none is cut."""
+        if not trip.cut:
+            raise _over(trip, None)
+        trip.ended = True
+        last = last[: whole_characters(last)]
+        trip.taken += len(last)
+        if last:
+            await trip.take(last)
 
 
 def _location(trip: Trip, answer: ClientResponse) -> Url | None:

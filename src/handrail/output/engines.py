@@ -8,11 +8,12 @@ import threading
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
+from functools import lru_cache
 from itertools import takewhile
 from operator import itemgetter
 from typing import Any, Final, Protocol, overload
 
+from handrail.installed import find_module
 from handrail.output.known import KnownValues, Span
 from handrail.output.patterns import KINDS, SecretKind
 
@@ -54,7 +55,8 @@ class PlainEngine:
         self._known = known
         self._everywhere = [index for index, kind in enumerate(kinds) if not kind.keywords]
         self._runs = {index: run for index, kind in enumerate(kinds) if (run := _run_of(kind))}
-        self._owners: list[list[int]] = []
+        self._groups: list[list[int]] = []  # kinds with the same keywords
+        self._owners: list[list[int]] = []  # the groups that a keyword belongs to
         self._longest = 0
         self._find: Any = None
 
@@ -70,11 +72,11 @@ class PlainEngine:
         for hits in self._keywords(data.lower()):
             hits.sort(key=_start)
             for keyword, start, _ in hits:
-                for index in self._owners[keyword]:
-                    if index not in noted:
-                        noted[index] = array("q")
-                    noted[index].append(start)
-        return {**found, **noted}
+                for group in self._owners[keyword]:
+                    if group not in noted:
+                        noted[group] = array("q")
+                    noted[group].append(start)
+        return found | {index: anchors for group, anchors in noted.items() for index in self._groups[group]}
 
     def _keywords(self, lower: bytes) -> Iterator[list[tuple[int, int, int]]]:
         """Give keyword, start and end of every hit, a chunk's at a time, which are those that start in it."""
@@ -90,16 +92,29 @@ class PlainEngine:
                 yield here
 
     def _prepare(self) -> None:
-        from ahocorasick_rs import BytesAhoCorasick, Implementation
+        keywords = tuple(() if index in self._runs else kind.keywords for index, kind in enumerate(self._kinds))
+        self._groups, self._owners, self._longest, self._find = _automaton(keywords)
 
-        owners: dict[bytes, list[int]] = {}
-        for index, kind in enumerate(self._kinds):
-            for keyword in kind.keywords if index not in self._runs else ():
-                owners.setdefault(keyword.encode(), []).append(index)
-        self._owners = list(owners.values())
-        self._longest = max(map(len, owners), default=1)
-        automaton = BytesAhoCorasick(list(owners), implementation=Implementation.DFA)
-        self._find = automaton.find_matches_as_indexes
+
+_Prepared = tuple[list[list[int]], list[list[int]], int, Any]
+
+
+@lru_cache(maxsize=4)
+def _automaton(keywords: tuple[tuple[str, ...], ...]) -> _Prepared:
+    """Build the automaton of each kind's keywords; the runs of a process share it."""
+    from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for index, own in enumerate(keywords):
+        if own:
+            groups.setdefault(own, []).append(index)
+    owners: dict[bytes, list[int]] = {}
+    for group, own in enumerate(groups):
+        for keyword in own:
+            owners.setdefault(keyword.encode(), []).append(group)
+    automaton = BytesAhoCorasick(list(owners), implementation=Implementation.DFA)
+    longest = max(map(len, owners), default=1)
+    return list(groups.values()), list(owners.values()), longest, automaton.find_matches_as_indexes
 
 
 class FastEngine:
@@ -244,7 +259,7 @@ def _occurrences(data: bytes, keyword: bytes) -> Iterator[int]:
 
 def has_hyperscan() -> bool:
     """Tell whether the fast engine is installed."""
-    return find_spec("hyperscan") is not None
+    return find_module("hyperscan") is not None
 
 
 def compile_database(kinds: Sequence[SecretKind] = KINDS) -> bytes | None:
@@ -279,7 +294,15 @@ class Confirmer:
 
     def spans(self, data: bytes, places: dict[int, Anchors]) -> list[Span]:
         """Return what is hidden at these places."""
-        found = [span for index in sorted(places) for span in self._of_kind(self._kinds[index], data, places[index])]
+        found: list[Span] = []
+        heads: dict[str, Anchors] = {}
+        for index in sorted(places):
+            kind, anchors = self._kinds[index], places[index]
+            if kind.head and len(anchors) > _CROWD:
+                if kind.head not in heads:
+                    heads[kind.head] = array("q", (one.start() for one in self._pattern(kind.head).finditer(data)))
+                anchors = heads[kind.head]
+            found.extend(self._of_kind(kind, data, anchors))
         if found:
             tokens = {index: anchors for index, anchors in places.items() if _is_token(self._kinds[index])}
             self._join(data, tokens, found)

@@ -13,7 +13,7 @@ _WORDS = frozenset(
     b"demo foobar secretstr bearer basic oauth oauth2 secretkey mysecret mypassword mytoken text char varchar uuid "
     b"base64 sha256 include same-origin omit".split()
 )
-_PASSWORD_KEYS = (b"pass", b"pwd", b"secr")
+_PASSWORD_NAME = re.compile(rb"(?i)(?:(?:db|user|admin|root)?[_.-]?pass|pwd|secr)")
 _FAKE = re.compile(
     rb"(?i)x{4}|example|placeholder|change[-_]?me|^your|[-_ <]your[-_ ]|dummy|redacted"
     rb"|\.\.\.$|\xe2\x80\xa6|insert[-_ ]|replace[-_ ]"
@@ -32,7 +32,12 @@ _PLACE = re.compile(
 # Atomic groups: a word is taken one way only, so that no value takes long.
 _WORD = rb"(?>[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z]))"
 _WORDY = re.compile(rb"_*" + _WORD + rb"(?:(?:[-_./]|::)?" + _WORD + rb")*[-_.:]?")
+_IDENTIFIER = re.compile(rb"[a-z]{2,8}_" + _WORD + rb"(?:_?" + _WORD + rb")*")
 _SNAKE = re.compile(rb"[a-z_][a-z0-9_]*|[A-Z_][A-Z0-9_]*|")
+# A part of a name, a version, a date or an algorithm: a word with a number, or a number with a letter or two.
+_PLAIN_PART = re.compile(rb"(?:" + _WORD + rb")*[0-9]{0,4}[A-Za-z]?|[0-9]+[A-Za-z]{0,2}[0-9]*|[A-Za-z]?")
+_BETWEEN_PARTS = re.compile(rb"[-_./]+")
+_ADDRESS = re.compile(rb"[\w.+-]+@[a-z0-9.-]+\.[a-z]{2,}")
 _ONE_WORD = re.compile(rb"[a-z]+")
 _EXPRESSION = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)*[.!?]?")
 _CODE_START = re.compile(rb"([A-Za-z_][A-Za-z_.:]{3,})[\[(]")
@@ -42,6 +47,7 @@ _KEY_BEFORE = re.compile(rb"[ \t]*(?:export[ \t]+|-[ \t]+)?[\"']?[\w.-]+[\"']?(?
 # paths, in the lines of a diff and in names that were put together.
 _WORD_BEFORE = re.compile(rb"(?<!%)(?<!%[0-9A-Fa-f])[0-9A-Za-z](?<!\\[nrt])\Z")
 _SHORT_PREFIX = 4
+_LEAST_ITEM = 6  # characters of a secret in a list
 _BODY = re.compile(
     rb"""(?:\\[rnt]|[\s"'+,>|#\\]){0,64}(?:[0-9A-Za-z+/=]{16}|[A-Z][A-Za-z-]{3,20}:|[0-9A-Za-z+/=-]{0,21}\Z)"""
 )
@@ -60,7 +66,9 @@ def harmless(kind: SecretKind, data: bytes, match: int, start: int, end: int) ->
     if _FAKE.search(value[:200]) or len(set(value[-12:])) <= 2:
         return True
     if kind.shape == "token":
-        return not value.strip(b"*") or (start == match and _is_embedded(kind, data, start))
+        if start == match and (_is_embedded(kind, data, start) or _is_identifier(data, start, end)):
+            return True
+        return not value.strip(b"*")
     if value.lower() in _WORDS or _TEMPLATE.search(value):
         return True
     return _CHECKS[kind.shape](data, match, start, end)
@@ -71,6 +79,27 @@ def _is_embedded(kind: SecretKind, data: bytes, start: int) -> bool:
     if kind.lead or min(map(len, kind.keywords), default=0) > _SHORT_PREFIX:
         return False
     return _WORD_BEFORE.search(data, max(0, start - 3), start) is not None
+
+
+def _is_identifier(data: bytes, start: int, end: int) -> bool:
+    """Tell a name in code, made of words alone (`hf_requiredCharacteristicTypes`), from a token of letters."""
+    return _IDENTIFIER.fullmatch(data, start, end) is not None
+
+
+def _harmless_list(data: bytes, _match: int, start: int, end: int) -> bool:
+    """Keep a list with one item at least that looks like a secret: quoted, or of one word."""
+    return all(_harmless_item(item) for item in data[start:end].split(b","))
+
+
+def _harmless_item(item: bytes) -> bool:
+    value = item.strip(b" \t")
+    bare = value.strip(b"\"'")
+    if len(bare) < _LEAST_ITEM or bare.lower() in _WORDS or _FAKE.search(bare) or _TEMPLATE.search(bare):
+        return True
+    if value != bare:
+        return _harmless_quoted(bare, 0, 0, len(bare))
+    is_code = re.search(rb"[\s(){}=|]", bare) is not None
+    return is_code or _harmless_bare(bare, 0, 0, len(bare))
 
 
 def _harmless_quoted(data: bytes, match: int, start: int, end: int) -> bool:
@@ -85,7 +114,7 @@ def _harmless_quoted(data: bytes, match: int, start: int, end: int) -> bool:
 
 
 def _names_password(data: bytes, match: int) -> bool:
-    return data[match : match + 4].lower().startswith(_PASSWORD_KEYS)
+    return _PASSWORD_NAME.match(data, match) is not None
 
 
 def _reads_like_text(value: bytes) -> bool:
@@ -126,6 +155,14 @@ def _harmless_env(data: bytes, _match: int, start: int, end: int) -> bool:
     return _PLACE.match(value) is not None or _WORDY.fullmatch(named) is not None
 
 
+def _harmless_near(data: bytes, _match: int, start: int, end: int) -> bool:
+    """Keep only what looks random: some part of it is neither a word nor a number nor both."""
+    value = data[start:end]
+    if _PLACE.match(value) or _ADDRESS.fullmatch(value):
+        return True
+    return all(map(_PLAIN_PART.fullmatch, _BETWEEN_PARTS.split(value)))
+
+
 def _harmless_bearer(data: bytes, _match: int, start: int, end: int) -> bool:
     return _WORDY.fullmatch(data, start, end) is not None
 
@@ -144,6 +181,8 @@ def _harmless_url(data: bytes, _match: int, start: int, end: int) -> bool:
 _CHECKS = {
     "quoted": _harmless_quoted,
     "bare": _harmless_bare,
+    "list": _harmless_list,
+    "near": _harmless_near,
     "env": _harmless_env,
     "bearer": _harmless_bearer,
     "basic": _harmless_basic,

@@ -1,8 +1,9 @@
 """The kinds of secrets that are recognised by shape, one row a kind.
 
-Longer than 400 lines because it is one table. Its rows obey rules that tests check: no anchors, word boundaries,
+Longer than 500 lines because it is one table. Its rows obey rules that tests check: no anchors, word boundaries,
 backreferences or lookaround (a match must not depend on what stands around it, so that slices and streams hide what the
-whole hides); never a line break or `*` outside the secret; a keyword starts at most `lead` after the match does.
+whole hides); never `*` outside the secret, nor a line break but where `OPEN_LINE` tells it;
+a keyword starts at most `lead` after the match does.
 """
 
 from typing import Final, Literal
@@ -12,7 +13,7 @@ from handrail.words import noun
 MARK: Final = "***REDACTED***"
 LEAD: Final = 80
 
-Shape = Literal["token", "quoted", "bare", "env", "bearer", "basic", "url"]
+Shape = Literal["token", "quoted", "bare", "env", "list", "near", "bearer", "basic", "url"]
 
 
 @noun
@@ -26,6 +27,7 @@ class SecretKind:
     shape: Shape = "token"
     lead: int = LEAD  # How far before its keyword a match may start.
     until: str = ""  # A block: hidden from `pattern` to this, or as far as the window goes.
+    head: str = ""  # What every match begins with, where several kinds begin so: looked for once for all of them.
 
 
 _MIXED = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0" * 12
@@ -35,7 +37,10 @@ _LOWER = "q7rt2mzk5wxn3pld" * 8
 _DIGITS = "7305918264" * 4
 _UUID = "-".join((_HEX[:8], _HEX[:4], "4" + _HEX[:3], "a" + _HEX[:3], _HEX[:12]))
 
-_IS = r"""["'\]]{0,2}[ \t]{0,4}(?:=>|:=|=|:)[ \t]{0,4}["']?"""
+# How languages assign: `=`, `:=`, `::=`, `?=`, `.=`, `=>`, `:` …, after a type where one is written.
+_ASSIGNS = r"(?:=>|:{0,3}=|\?{1,2}=|[.+]=|\|\|=|:)"
+_TYPED = r"(?:\??:?[ \t]{1,4}[&*?]{0,2}(?:'[a-z]{1,12}[ \t])?[A-Za-z_][A-Za-z0-9_.:<>&?\[\]]{0,40})?"
+_IS = rf"""["'\]]{{0,2}}{_TYPED}[ \t]{{0,4}}{_ASSIGNS}[ \t]{{0,4}}["'`]?"""
 _UUID_PATTERN = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
@@ -44,6 +49,11 @@ def _kind(
 ) -> SecretKind:
     """Describe a kind whose matches start with one of its keywords."""
     return SecretKind(name, pattern, keywords, example, shape, 0, until)
+
+
+def _pair(name: str, rest: str, example: str, shape: Shape) -> SecretKind:
+    """Describe a secret that follows the name of a variable or field."""
+    return SecretKind(name, _PAIR + rest, _NAME_KEYWORDS, example, shape, 0, head=_PAIR_HEAD)
 
 
 def _prefixed(name: str, prefix: str, body: str, example: str) -> SecretKind:
@@ -83,61 +93,82 @@ _BLOCKS = (
     ),
 )
 
+_KEYS_OF = (
+    "api",
+    "access",
+    "private",
+    "secret",
+    "encryption",
+    "signing",
+    "master",
+    "account",
+    "auth",
+    "shared",
+    "session",
+)
+_PASS_OF = ("db", "user", "admin", "root")
 _NAMES = (
-    r"(?:password|passwd|passphrase|passcode|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key"
-    r"|encryption[_-]?key|signing[_-]?key|master[_-]?key|account[_-]?key|auth[_-]?key|shared[_-]?key|session[_-]?key"
-    r"|credentials?|pwd)"
+    rf"(?:password|passwd|passphrase|passcode|secret|token|(?:{'|'.join(_KEYS_OF)})[_.-]?key|credentials?|pwd"
+    rf"|(?:(?:{'|'.join(_PASS_OF)})[_.-]?|[_-])pass)"
 )
 _NAME_KEYWORDS = (
-    *("password", "passwd", "passphrase", "passcode", "secret", "token", "api_key", "api-key", "apikey"),
-    *("access_key", "access-key", "accesskey", "private_key", "private-key", "privatekey", "credential", "pwd"),
-    *("encryption_key", "encryption-key", "encryptionkey", "signing_key", "signing-key", "signingkey"),
-    *("master_key", "master-key", "masterkey", "account_key", "account-key", "accountkey"),
-    *("auth_key", "auth-key", "authkey", "shared_key", "shared-key", "sharedkey"),
-    *("session_key", "session-key", "sessionkey"),
+    *("_pass", "-pass", *(f"{word}{sign}pass" for word in _PASS_OF for sign in ("_", "-", ".", ""))),
+    *("password", "passwd", "passphrase", "passcode", "secret", "token", "credential", "pwd"),
+    *(f"{word}{sign}key" for word in _KEYS_OF if word != "secret" for sign in ("_", "-", ".", "")),
 )
 _KEY_END = r"(?:[_-](?:value|base64|b64|prod|production|dev|test|staging|live|old|new|[0-9]{1,2})|[0-9]{1,2})?"
 _PAIR = rf"(?i){_NAMES}{_KEY_END}"
+_PAIR_HEAD = _PAIR + r"""[\x00-\x20"'`\])\\:=?.+|<>,(*]"""
 _ENV_WORDS = (
     r"(?:PASSWORD|PASSWD|PASSPHRASE|_PASS|PWD|SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?"
     r"|SECRET_?KEY|ENCRYPTION_?KEY|SIGNING_?KEY|MASTER_?KEY|AUTH_?KEY)"
 )
-_Q = r"""["'\])]{0,3}[ \t]{0,8}(?:=>|:=|=|:)[ \t]{0,8}[rbfuRBFU]?"""
+_Q = rf"""["'\])]{{0,3}}{_TYPED}[ \t]{{0,8}}{_ASSIGNS}[ \t]{{0,8}}[rbfuRBFU]?"""
 _FREE = r"""[^\x00-\x20"'`,;&|<>(){}\[\]\\\x7f]"""
+_FIRST = r"""[^\x00-\x20"'`,;&|<>(){}\[\]\\\x7f=:]"""
+_NEAR = r"""[ \t:=<>!?.,;(){}\[\]&|*A-Za-z_-]{1,32}(?:["'](?:value|default)["'][ \t]{0,2}[:=][ \t]{0,2})?"""
+_NO_DIGIT = r"[A-Za-z_+/.~!#%^*@$=-]"
+_WITH_DIGITS = r"[A-Za-z0-9_+/.~!#%^*@$=-]"
+_NEXT_LINE = r"[ \t]{0,8}\r?\n[ \t]{0,64}"
+# What sets a variable or property that it takes by name.
+_SETTERS = (
+    *("setproperty", "setenv", "putenv", "define", "setx", "setheader", "addheader", "setrequestheader", "set_header"),
+    *("add_header", "setitem", "setvalue", "set_value", "setparameter", "setsecret", "addproperty", "setstring"),
+    *("put", "set", "env", "append", "putstring", "config", "param", "insert", "add", "export"),
+)
+
+# A line that may name a secret written on the next one (`spread-secret`): a stream waits for that before it shows it.
+OPEN_LINE: Final = _PAIR + r"""["']?[ \t]{0,8}(?::[ \t]{0,8}(?:[|>][+-]?)?|,|</[a-z]{1,16}>|>|\{)?[ \t]{0,8}\r?\n\Z"""
 
 _PAIRS = (
-    _kind(
+    _pair(
         "double-quoted-secret",
-        _PAIR + _Q + r""""(?P<secret>(?:[^"\\\x00-\x1f]|\\[\x20-\xff]){6,})""",
-        _NAME_KEYWORDS,
+        _Q + r""""(?P<secret>(?:[^"\\\x00-\x1f]|\\[\x20-\xff]){6,})""",
         'db_password = "' + _MIXED[:16] + '"',
         "quoted",
     ),
-    _kind(
+    _pair(
         "single-quoted-secret",
-        _PAIR + _Q + r"""'(?P<secret>(?:[^'\\\x00-\x1f]|\\[\x20-\xff]){6,})""",
-        _NAME_KEYWORDS,
+        _Q + r"""'(?P<secret>(?:[^'\\\x00-\x1f]|\\[\x20-\xff]){6,})""",
         "clientSecret: '" + _MIXED[:16] + "'",
         "quoted",
     ),
-    _kind(
+    _pair(
         "escaped-quoted-secret",
-        _PAIR + r"""\\{1,3}"[ \t]{0,8}:[ \t]{0,8}\\{1,3}"(?P<secret>[^"\\\x00-\x1f]{6,})""",
-        _NAME_KEYWORDS,
+        r"""\\{1,3}"[ \t]{0,8}:[ \t]{0,8}\\{1,3}"(?P<secret>[^"\\\x00-\x1f]{6,})""",
         r"{\"password\": \"" + _MIXED[:16] + r"\"}",
         "quoted",
     ),
-    _kind(
+    _pair(
         "bare-secret",
-        _PAIR
-        + rf"""["']?[ \t]{{0,8}}(?:=|:)[ \t]{{0,8}}(?P<secret>[^\x00-\x20"'`,;&|<>(){{}}\[\]\\\x7f=:]{_FREE}{{5,}})""",
-        _NAME_KEYWORDS,
+        rf"""["']?[ \t]{{0,8}}{_ASSIGNS}[ \t]{{0,8}}(?P<secret>{_FIRST}{_FREE}{{5,}})""",
         "auth_token: " + _MIXED[:24],
         "bare",
     ),
     _kind(
         "env-secret",
-        _ENV_WORDS + r"""(?:_[A-Z0-9]{1,12})?=(?P<secret>[^\x00-\x20"'`\x7f=][^\x00-\x20"'`\x7f]{5,})""",
+        _ENV_WORDS
+        + r"""(?:_[A-Z0-9]{1,12})?(?:[?.+]|:{1,3})?=(?P<secret>[^\x00-\x20"'`\x7f=][^\x00-\x20"'`\x7f]{5,})""",
         (
             *(
                 "passw",
@@ -176,9 +207,74 @@ _PAIRS = (
     ),
     _kind(
         "xml-secret",
-        r"(?i)(?:password|passwd|secret|token|api_?key|access_?key)>(?P<secret>[^<>\x00-\x20]{6,})</",
-        ("password>", "passwd>", "secret>", "token>", "apikey>", "api_key>", "accesskey>", "access_key>"),
+        r"(?i)(?:password|passwd|secret|token|api[_-]?key|access[_-]?key)>(?P<secret>[^<>\x00-\x20]{6,})</",
+        (
+            *("password>", "passwd>", "secret>", "token>", "apikey>", "api_key>", "api-key>"),
+            *("accesskey>", "access_key>", "access-key>"),
+        ),
         "<password>" + _MIXED[:16] + "</password>",
+        "quoted",
+    ),
+    _pair(
+        "backtick-secret",
+        _Q + r"""`(?P<secret>[^`\x00-\x20]{6,})""",
+        "apiToken := `" + _MIXED[:16] + "`",
+        "quoted",
+    ),
+    _pair(
+        "list-secret",
+        rf"""["']?[ \t]{{0,4}}(?:=|:)[ \t]{{0,4}}\[[ \t]{{0,4}}"""
+        rf"""(?P<secret>["']?{_FIRST}{_FREE}{{5,}}(?:["']?[ \t]{{0,4}},[ \t]{{0,4}}["']?{_FREE}*)*)""",
+        "password: [" + _MIXED[:16] + "]",
+        "list",
+    ),
+    _pair(
+        "spread-secret",
+        rf"""(?:["']?:[ \t]{{0,4}}[|>][+-]?{_NEXT_LINE}|["']?:{_NEXT_LINE}-[ \t]{{1,4}}["']?"""
+        rf"""|["']?[ \t]{{0,4}},?(?:[ \t]{{0,4}}|{_NEXT_LINE})["']?value["']?[ \t]{{0,4}}[:=][ \t]{{0,4}}["']?"""
+        rf"""|["'][ \t]{{0,4}}\{{{_NEXT_LINE}default[ \t]{{0,4}}=[ \t]{{0,4}}["']?"""
+        rf"""|</[a-z]{{1,16}}>(?:[ \t]{{0,4}}|{_NEXT_LINE})<(?:value|string)>|>{_NEXT_LINE})"""
+        rf"""(?P<secret>{_FIRST}{_FREE}{{5,}})""",
+        "- name: DB_PASSWORD\n  value: " + _MIXED[:16],
+        "bare",
+    ),
+    # A quoted value some words of code after the name: in a call, a condition, a constructor. It must hold a digit.
+    _pair(
+        "near-secret",
+        rf"""["'`\])]{{0,3}}(?:{_NEAR}[rbfuRBFU]?["'`]{{1,3}}|[ \t]{{0,4}}=[ \t]{{0,4}}\[\[|>[ \t]{{0,4}}<!\[CDATA\["""
+        r"""|>|:[ \t]{1,4}[&!][A-Za-z][A-Za-z0-9_-]{0,24}[ \t]{1,4})"""
+        rf"""(?P<secret>{_NO_DIGIT}{{0,24}}[0-9]{_WITH_DIGITS}{{6,}}|{_NO_DIGIT}{{7,40}}[0-9]{_WITH_DIGITS}*)""",
+        'client.setup_token(user, "' + _MIXED[:16] + '")',
+        "near",
+    ),
+    _pair(
+        "spaced-secret",
+        r"[ \t]{1,8}(?P<secret>[A-Za-z_+/-]{0,24}[0-9][A-Za-z0-9_+/=-]{19,})",
+        "aws configure set aws_secret_access_key " + _MIXED[:40],
+        "near",
+    ),
+    _kind(
+        "set-call-secret",
+        rf"(?i)(?:{'|'.join(_SETTERS)})\([ \t]{{0,2}}[a-z_.]{{0,24}},?[ \t]{{0,2}}"
+        rf"""["'`][a-z0-9_. -]{{0,40}}{_NAMES}{_KEY_END}["'`][ \t]{{0,4}},[ \t]{{0,4}}[a-z]{{0,2}}"""
+        r"""["'`](?P<secret>[^"'`\x00-\x1f]{6,})""",
+        tuple(f"{name}(" for name in _SETTERS),
+        'os.Setenv("API_TOKEN", "' + _MIXED[:16] + '")',
+        "quoted",
+    ),
+    _kind(
+        "env-line-secret",
+        r"(?:ENV|ARG|setenv|setx|set -[a-zA-Z]{1,3})[ \t]{1,4}[A-Za-z0-9_]{0,40}"
+        rf"""{_ENV_WORDS}(?:_[A-Z0-9]{{1,12}})?[ \t]{{1,4}}["']?(?P<secret>{_FIRST}{_FREE}{{5,}})""",
+        ("env ", "env\t", "arg ", "arg\t", "setenv ", "setenv\t", "setx ", "setx\t", "set -"),
+        "ENV API_TOKEN " + _MIXED[:16],
+        "bare",
+    ),
+    _kind(
+        "sql-password",
+        r"(?i)(?:password|identified by)[ \t]{1,4}'(?P<secret>[^'\x00-\x1f]{6,})",
+        ("password", "identified by"),
+        "CREATE USER app WITH PASSWORD '" + _MIXED[:16] + "'",
         "quoted",
     ),
     _kind(
@@ -474,7 +570,7 @@ _FORGES = (
         _MIXED[:22] + "." + _HEX[:24] + "." + _MIXED[:20],
     ),
     _prefixed("octopus-deploy-key", "API-", r"[A-Z0-9]{26,31}", _UPPER[:26]),
-    _prefixed("sourcegraph-token", "sgp_", r"(?:[0-9a-fA-F]{16}_|local_)?[0-9a-f]{40}", _HEX[:40]),
+    _prefixed("sourcegraph-token", "sgp_", r"(?:[0-9a-fA-F]{16}_|local_)?[0-9a-fA-F]{40}", _HEX[:40]),
 )
 
 _MODELS = (
@@ -681,7 +777,7 @@ _MONEY = (
         ("xprv", "yprv", "zprv"),
         "xprv9" + _MIXED.replace("0", "8")[:106],
     ),
-    _kind("easypost-key", r"EZ[AT]K[0-9a-z]{54}", ("ezak", "eztk"), "EZAK" + _LOWER[:54]),
+    _kind("easypost-key", r"EZ[AT]K[0-9A-Za-z]{54}", ("ezak", "eztk"), "EZAK" + _LOWER[:54]),
     _kind("lob-key", r"(?:live|test)_(?:pub_)?[0-9a-f]{31,35}", ("live_", "test_"), "live_" + _HEX[:35]),
     _kind("shippo-token", r"shippo_(?:live|test)_[0-9a-f]{40}", ("shippo_",), "shippo_live_" + _HEX[:40]),
 )
@@ -692,6 +788,12 @@ _SERVICES = (
         r"eyJ[0-9A-Za-z_-]{8,}\.eyJ[0-9A-Za-z_-]{8,}(?:\.[0-9A-Za-z_-]*)?",
         ("eyj",),
         "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiI0MiJ9" + "." + _MIXED[:43],
+    ),
+    _kind(
+        "base64-jwt",
+        r"ZXlK[0-9A-Za-z+/_-]{40,}={0,2}",
+        ("zxlk",),
+        "ZXlK" + "aGJHY2lPaUpJVXpJMU5pSjku" + _MIXED[:60],
     ),
     _kind(
         "encrypted-jwt",
@@ -721,6 +823,7 @@ _SERVICES = (
         (".atlasv1.",),
         _MIXED[:14] + ".atlasv1." + _MIXED[:67],
     ),
+    _kind("openshift-token", r"sha256~[0-9A-Za-z_-]{43}", ("sha256~",), "sha256~" + _MIXED[:43]),
     _kind("pulumi-token", r"pul-[0-9a-f]{40}", ("pul-",), "pul-" + _HEX[:40]),
     _kind("doppler-token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[0-9A-Za-z_.-]{40,}", ("dp.",), "dp.pt." + _MIXED[:43]),
     _kind(

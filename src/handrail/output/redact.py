@@ -17,7 +17,7 @@ from handrail.output.engines import (
     has_hyperscan,
 )
 from handrail.output.known import MIN_LENGTH, KnownValues, Span, known_values, secret_name
-from handrail.output.patterns import KINDS, MARK, SecretKind
+from handrail.output.patterns import KINDS, MARK, OPEN_LINE, SecretKind
 
 __all__ = [
     "CONTEXT",
@@ -40,6 +40,8 @@ _CHUNK = 1 << 20
 
 _PASSES = 4  # after so many, hits are widened
 _RUN = re.compile(rb"\S*")
+_OPEN_LINE = re.compile(OPEN_LINE)
+_OPEN_REACH = 160  # how far before its end a line names a secret of the next one
 _MARK_BYTES = MARK.encode()
 _STARS = b"*" * len(_MARK_BYTES)
 
@@ -216,6 +218,8 @@ class RedactingStream:
         text = self._text
         line = text.rfind("\n") + 1
         open_since = self._redactor.open_since(text[:line]) if line > self._shown else line
+        if line > self._shown and (name := _OPEN_LINE.search(text, max(self._shown, line - _OPEN_REACH), line)):
+            open_since = min(open_since, name.start())
         if spans and spans[-1][1] == len(text):
             open_since = min(open_since, spans[-1][0])
         if open_since < line:

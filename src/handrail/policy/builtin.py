@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from handrail.policy.patterns import could_protect, host_and_port, literal, machine_path, protects
+from handrail.policy import repositories
+from handrail.policy.patterns import could_protect, folded, host_and_port, literal, machine_path, protects
 from handrail.policy.world import DELETE, DENY, MAKE, MOVE, REACH, READ, WRITE, World
-from handrail.words import Exclusion, Finding, PlaceKind, Root, Touch
+from handrail.words import Exclusion, Finding, How, PlaceKind, Root, Touch
 
 KEY_MATERIAL = (
     ".ssh",
@@ -41,9 +42,7 @@ KEY_MATERIAL = (
     "*.keychain-db",
 )
 _KEYS_LEFT_OUT = tuple(Exclusion(pattern, "builtin.key-material") for pattern in KEY_MATERIAL)
-# Written by an agent, these would make git run programs for whoever uses the repository next; `commondir` and
-# `gitdir` send git to another folder for its hooks and config.
-REPOSITORY = tuple(f".git/**/{name}" for name in ("hooks", "config", "config.worktree", "commondir", "gitdir"))
+REPOSITORY = repositories.PATTERNS
 SETTINGS_FILES = ("handrail.toml",)
 _LOOKED_AT = (*KEY_MATERIAL, ".git", *SETTINGS_FILES)  # what is none of these, and in none, is nothing of the above
 # What hands out the credentials of the machine it is asked from; `net` refuses the same at every connection.
@@ -113,8 +112,13 @@ def _changed(absolute: str, touch: Touch, world: World) -> Iterator[Finding]:
         yield _deny("builtin.root", f"{touch.shown} is a root or holds one, and is never replaced, moved or deleted")
     if (touch.deep or touch.how is MOVE) and touch.below is None and place.kind is PlaceKind.DIRECTORY:
         yield _deny("builtin.unseen", f"what lies below {touch.shown} is not known, so it cannot be judged")
-    yield from _planted(absolute, touch.shown)
+    yield from _planted(absolute, touch.shown, world, touch)
     yield from _settings(absolute, touch.shown, world)
+    if reaches(absolute, touch, world.hook_files):
+        yield _deny("builtin.hook-settings", f"{touch.shown} says whether an agent asks Handrail; people edit it")
+    if not stays and reaches(absolute, touch, world.own_code):
+        why = f"{touch.shown} is, or holds, code that this process runs: Handrail, its libraries or the interpreter"
+        yield _deny("builtin.own-code", why)
     if touch.below:
         yield from _taken(place.root, touch.below, world)
 
@@ -122,15 +126,16 @@ def _changed(absolute: str, touch: Touch, world: World) -> Iterator[Finding]:
 def _taken(root: Root, below: tuple[str, ...], world: World) -> Iterator[Finding]:
     """Denials of what would be taken away with a folder, or planted with it."""
     special = could_protect(_LOOKED_AT)
+    known = repositories.covering(world.repositories)
     for path in below:
         absolute = machine_path(root, path)
-        if not special(absolute) and absolute not in world.settings_files:
+        if not special(absolute) and absolute not in world.settings_files and not known(absolute):
             continue  # as nearly all of many thousand
         shown = root.shown(path)
         yield from _settings(absolute, shown, world)
         if pattern := protects(KEY_MATERIAL, absolute):
             yield _deny("builtin.key-material", f"{shown} is key material ({pattern})")
-        yield from _planted(absolute, shown)
+        yield from _planted(absolute, shown, world)
 
 
 def _settings(absolute: str, shown: str, world: World) -> Iterator[Finding]:
@@ -138,11 +143,13 @@ def _settings(absolute: str, shown: str, world: World) -> Iterator[Finding]:
         yield _deny("builtin.settings", f"{shown} holds settings of Handrail; people edit it, tools never")
 
 
-def _planted(absolute: str, shown: str) -> Iterator[Finding]:
-    if protects(REPOSITORY, absolute):
-        yield _deny("builtin.repository", f"{shown} decides which programs git runs")
-    elif absolute.rsplit("/", 1)[-1].casefold() == ".git":
-        yield _deny("builtin.repository", f"{shown} is the repository itself")
+def _planted(absolute: str, shown: str, world: World, touch: Touch | None = None) -> Iterator[Finding]:
+    how = How.PLAIN if touch is None else touch.how
+    # Undo removes what a recorded call made, and that was part of a new repository which runs no programs.
+    removed = how is How.UNDO and touch is not None and touch.kind is DELETE
+    why = "" if removed else repositories.denial(absolute, world.repositories, plain=how is How.REPOSITORY)
+    if why:
+        yield _deny("builtin.repository", f"{shown} {why}")
     if protects(SETTINGS_FILES, absolute):
         yield _deny("builtin.settings", f"{shown} decides what tools may do; people edit it, tools never")
 
@@ -158,6 +165,16 @@ def _is_own(absolute: str, touch: Touch, world: World) -> bool:
     return path.startswith(own_paths) or (above and any(own.startswith(path) for own in own_paths))
 
 
+def reaches(absolute: str, touch: Touch, paths: tuple[str, ...]) -> bool:
+    """Tell whether a change is made at or below one of some paths, or takes one of them along."""
+    if not paths:
+        return False
+    path = f"{absolute.casefold()}/"
+    known = folded(paths)
+    takes_along = touch.deep or touch.kind is DELETE or touch.how is MOVE
+    return path.startswith(known) or (takes_along and any(own.startswith(path) for own in known))
+
+
 def _is_run_folder(root: Root, world: World) -> bool:
     """Whether a root is one that the run itself holds for its tools, though it lies among Handrail's own files."""
     if root.name.startswith("run:"):
@@ -165,12 +182,6 @@ def _is_run_folder(root: Root, world: World) -> bool:
     return root.path.endswith("/workspace") and any(
         root.path == f"{own}/{world.run_id}/workspace" for own in world.own_paths
     )
-
-
-@lru_cache(maxsize=64)
-def folded(folders: tuple[str, ...]) -> tuple[str, ...]:
-    """Folders as they are compared: in any case, whole names alone."""
-    return tuple(f"{folder.rstrip('/')}/".casefold() for folder in folders)
 
 
 @lru_cache(maxsize=64)

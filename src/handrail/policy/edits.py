@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from handrail.policy import as_judged
 from handrail.policy.defaults import files_changed
 from handrail.policy.patterns import host_and_port, literal, machine_path
-from handrail.policy.rules import FILE_KINDS, Rule
+from handrail.policy.rules import FILE_KINDS, Rule, names_script
 from handrail.policy.world import World
 from handrail.words import Decision, Finding, Place, PlaceKind, Root, Touch, TouchKind
 
@@ -108,7 +108,8 @@ def _allow_rules(case: Case, against: Sequence[Finding]) -> Iterator[Edit]:
     for index in dict.fromkeys(finding.touch for finding in against if finding.source == "defaults"):
         touch = touches[index]
         target = exact_target(touch)
-        if touch.doubt:  # no words cover what is not understood
+        if touch.doubt and not (names_script(touch) and target == " ".join(touch.words)):
+            # No words cover what is not understood.
             rule = Rule(Decision.ALLOW, "rules.new", touch.kind.value)
             toml = f'[[rules]]\neffect = "allow"\ntouch = {_text(touch.kind.value)}'
             yield Edit(f"add a rule that allows every {touch.kind}, understood or not", "rules", toml, _with_rule(rule))
@@ -123,13 +124,20 @@ def _rules(case: Case, against: Sequence[Finding]) -> Iterator[Edit]:
     rules = [rule for rule in case[1].rules if rule.id in spoken]
     for rule in rules:
         where = rule.where or rule.id
-        yield Edit(f"take out the rule at {where}", "rules", f"# without the rule at {where}", _changed(rule, None))
+        if rule.id.startswith("exec.deny."):
+            text = f"take `{rule.target}` out of exec.deny at {where}"
+            yield Edit(
+                text, "exec.deny", f"# without `{rule.target}` in exec.deny at {where}", _with_effect(rule, None)
+            )
+        else:
+            text = f"take out the rule at {where}"
+            yield Edit(text, "rules", f"# without the rule at {where}", _with_effect(rule, None))
     for effect in (Decision.ASK, Decision.ALLOW):
         for rule in rules:
             if effect < rule.effect and not (rule.narrows and effect is Decision.ALLOW):
                 where = rule.where or rule.id
                 toml = f'# in the rule at {where}: effect = "{effect.word}"'
-                yield Edit(f"let the rule at {where} say {effect.word}", "rules", toml, _changed(rule, effect))
+                yield Edit(f"let the rule at {where} say {effect.word}", "rules", toml, _with_effect(rule, effect))
 
 
 # ── targets and roots ────────────────────────────────────────────────────────────────────────
@@ -274,7 +282,7 @@ def _with_rule(rule: Rule) -> Callable[[Case], Case]:
     return lambda case: _world(case, rules=(*case[1].rules, rule))
 
 
-def _changed(rule: Rule, effect: Decision | None) -> Callable[[Case], Case]:
+def _with_effect(rule: Rule, effect: Decision | None) -> Callable[[Case], Case]:
     """Give the rule another effect; with none, take it out."""
 
     def apply(case: Case) -> Case:

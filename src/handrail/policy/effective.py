@@ -30,7 +30,7 @@ def _common(world: World) -> dict[str, Json]:
         "mode": world.mode.value,
         "max_scope": world.max_scope.word,
         "roots": [{"name": root.name, "path": root.path, "writable": root.writable} for root in world.roots],
-        "protected": list(world.protected),
+        "protected": [item for group in world.protected_groups for item in group],
         "allowed_hosts": list(world.allowed_hosts),
         "enable": sorted(world.enable),
         "disable": sorted(world.disable),

@@ -170,4 +170,6 @@ def _change(verdict: Verdict, change: Suggestion | None, shown: Sequence[str] | 
         return ["  no setting lifts this" if fixed else "  no change of settings that is known here would alter this"]
     told = {Decision.ALLOW: "allowed", Decision.ASK: "asked for"}[change.flips_to]
     lines = change.toml.splitlines() if shown is None else shown
+    if all(line.startswith("#") for line in change.toml.splitlines()):
+        lines = ()  # the text above says the same
     return [f"  to have it {told}: {change.text}", *(f"      {line}" for line in lines)]

@@ -174,9 +174,39 @@ def excluded(exclusions: Sequence[Exclusion], root: Root, path: str) -> Exclusio
     return None
 
 
+def could_exclude(exclusions: Iterable[Exclusion], root: Root) -> Callable[[str], bool]:
+    """Give one test of a path for many exclusions, which never misses one that `excluded` would find."""
+    beneath: list[str] = []
+    elsewhere: list[Exclusion] = []
+    for item in exclusions:
+        if item.pattern.startswith(("//", "/run:")):
+            elsewhere.append(item)
+        else:
+            anchored = item.pattern.startswith("/")
+            beneath.append(_translated(item.pattern[1:] if anchored else f"**/{item.pattern}"))
+    fits = re.compile(f"(?s:(?:{'|'.join(beneath) or '(?!)'})(?:/.*)?)", re.IGNORECASE).fullmatch
+    if not elsewhere:
+        return lambda path: fits(path) is not None
+    return lambda path: fits(path) is not None or excluded(elsewhere, root, path) is not None
+
+
+def last_name(pattern: str) -> str:
+    """Give a regular expression that fits the last name of every path that fits a pattern."""
+    segment = _segments(pattern)[-1]
+    if "**" not in segment:
+        return _translated(segment)
+    return ".*" if "[" in segment else f".*{_translated(segment.rpartition('**')[2])}"
+
+
 def machine_path(root: Root, path: str) -> str:
     """The path in the machine's own terms."""
     return f"{root.path.rstrip('/')}/{path}" if path else root.path
+
+
+@lru_cache(maxsize=64)
+def folded(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Spell folders as they are compared: in any case, whole names alone."""
+    return tuple(f"{folder.rstrip('/')}/".casefold() for folder in folders)
 
 
 def rule_path(target: str, root: Root, path: str) -> str:

@@ -50,6 +50,9 @@ class Rule:
     matches: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
     narrows: bool = False  # from a project nobody trusted: it may add strictness, never stand in for a default
+    # Later fields are no part of the policy's digest while they have their defaults.
+    risk: str | None = None  # of the tool
+    environment: str | None = None  # the name that was given at start
 
 
 def findings(touch: Touch, world: World) -> Iterator[tuple[Finding, bool]]:
@@ -66,6 +69,9 @@ def findings(touch: Touch, world: World) -> Iterator[tuple[Finding, bool]]:
 
 def _finding(rule: Rule, touch: Touch, world: World, met: str = "") -> Finding:
     effect, why = rule.effect, rule.why or f"the rule at {rule.where or rule.id} says {rule.effect.word}"
+    limits = (("risk", rule.risk), ("environment", rule.environment))
+    if about := ", ".join([f"{name} {value}" for name, value in limits if value]):
+        why = f"{why} ({about})"
     if effect is ASK and touch.how is UNDO and _spares_undo(rule, world):
         effect, why = ALLOW, f"{why}; who undoes need not be asked"
     code = _CODES.get(touch.kind, "POLICY_DENIED")
@@ -94,14 +100,21 @@ def allowed_patterns(touch: Touch, world: World) -> tuple[str, ...]:
 
 
 def applies(rule: Rule, touch: Touch, world: World) -> bool:
-    """Whether a rule is about this kind of touch, tool, skill and caller, whatever the target."""
+    """Whether a rule is about this kind of touch, tool, risk, skill, caller and environment, whatever the target."""
     return (
         (touch.kind in _KINDS.get(rule.touch, ()) or (touch.how is MOVE and _forbids_reading(rule)))
         and (rule.tool is None or rule.tool == world.tool.name)
         and (rule.skill is None or rule.skill == world.skill_name)
         and (rule.caller is None or rule.caller == world.caller)
+        and (rule.risk is None or rule.risk == world.tool.risk)
+        and (rule.environment is None or rule.environment == world.environment)
         and not (rule.effect is DENY and touch.how is UNDO and _spares_undo(rule, world))
     )
+
+
+def is_about(rule: Rule, kind: TouchKind) -> bool:
+    """Say whether a rule speaks of a kind of touch, whatever the tool and the target."""
+    return kind in _KINDS.get(rule.touch, ())
 
 
 def _spares_undo(rule: Rule, world: World) -> bool:
@@ -127,10 +140,19 @@ def reaches(rule: Rule, touch: Touch) -> bool:
     if touch.kind is REACH:
         return host_matches(target, touch.target, any_port=restricts)
     if touch.kind is RUN:
-        if touch.doubt and not restricts:
-            return False  # the words are not all that would run
+        if touch.doubt and not restricts:  # the words are not all that would run
+            return names_script(touch) and target.split() == [*touch.words]
         return words_match(target, touch.words or (touch.target.split() if restricts else ()), prefix=restricts)
-    return path_matches(target, touch.target)
+    return path_matches(target, touch.target, covers_below=restricts)
+
+
+def names_script(touch: Touch) -> bool:
+    """Whether the one doubt of a command is the file that it names: a rule with the same words allows that file."""
+    if not touch.doubt:
+        return False
+    from handrail.policy.shell.scripts import file_doubt
+
+    return touch.doubt == file_doubt(touch.words) and "*" not in touch.words
 
 
 def check_examples(rule: Rule) -> None:

@@ -40,4 +40,5 @@ def _left_out(touch: Touch, tool: ToolFacts, allowed: frozenset[str]) -> str:
     if tool.name == GOVERNED:
         return "" if touch.target in allowed else touch.target or GOVERNED
     # What serves people, such as undo, is no model's to call, so no skill's to leave out.
-    return "" if tool.internal or tool.name in allowed or tool.name in ALWAYS else tool.name
+    always = tool.name in ALWAYS and not tool.given
+    return "" if tool.internal or tool.name in allowed or always else tool.name

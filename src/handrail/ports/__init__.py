@@ -19,6 +19,9 @@ if TYPE_CHECKING:
         Ledger as Ledger,
     )
     from handrail.ports.approvals import (
+        Parking as Parking,
+    )
+    from handrail.ports.approvals import (
         Recorded as Recorded,
     )
     from handrail.ports.approvals import (
@@ -44,6 +47,9 @@ if TYPE_CHECKING:
     )
     from handrail.ports.files import (
         Listing as Listing,
+    )
+    from handrail.ports.files import (
+        Reach as Reach,
     )
     from handrail.ports.files import (
         Review as Review,
@@ -191,7 +197,7 @@ if TYPE_CHECKING:
     )
 
 _WHERE = {
-    "files": "Stat Entry Listing Content Stream Sink Workspace Files BoundWorkspace Review Work",
+    "files": "Stat Entry Listing Content Stream Sink Workspace Files BoundWorkspace Reach Review Work",
     "search": "Searcher Passage IndexState Index",
     "processes": "Program Captured Finished JobState JobOutput Processes",
     "network": "Beside HttpRequest HttpResponse Net",
@@ -199,7 +205,7 @@ _WHERE = {
     "memory": "Note NoteChange NoteKept MemoryProvider Memory",
     "quality": "Linter LintLook Linters",
     "showing": "Secrets Screen Clock Places Limits Roots Archive Draft Spool Spill",
-    "approvals": "Request Reply Recorded Answered Approver Ledger SharedLedger",
+    "approvals": "Request Reply Recorded Answered Approver Ledger Parking SharedLedger",
     "journal": "Journal Keys Cancelled Progress Sleep",
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names.split()}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from handrail.errors import Fault
-from handrail.words import Grant, Risk, Scope, noun
+from handrail.words import Grant, Outcome, Risk, Scope, noun
 
 if TYPE_CHECKING:
     from handrail.ports.showing import Clock
@@ -36,6 +36,13 @@ class Request:
     diff: str = ""  # what would change in files, redacted
     replay: Mapping[str, Any] | None = None  # {"command": …, "request": …}
     reviews: str = ""  # digest of the call whose effects, found by running it, are asked for
+    rule: str = ""  # whose finding decided that a person is asked
+    does: str = ""  # to its target, in words: `replace, can be undone`
+    folder: str = ""  # which folder the workspace was: what is granted for it does not hold for one that replaced it
+    aside: tuple[str, ...] = ()  # arguments that the short card leaves out: defaults, and what the diff shows whole
+    asked_by: str = ""  # the identity that makes the call, where the front end knows one
+    client: str = ""  # the program that makes it, as it names itself
+    findings: tuple[Mapping[str, str], ...] = ()  # what asked: rule, where it stands, why
 
     def to_dict(self) -> dict[str, Any]:
         """Give the request as plain JSON values: what `details` of APPROVAL_REQUIRED and the ledger hold."""
@@ -60,6 +67,13 @@ class Request:
             "diff": self.diff,
             "replay": None if self.replay is None else dict(self.replay),
             "reviews": self.reviews,
+            "rule": self.rule,
+            "does": self.does,
+            "folder": self.folder,
+            "aside": list(self.aside),
+            "asked_by": self.asked_by,
+            "client": self.client,
+            "findings": [dict(finding) for finding in self.findings],
         }
 
 
@@ -99,7 +113,11 @@ class Answered(Fault):
 
 
 class Approver(Protocol):
-    """A way to ask a person. One that asks nobody says so with `asks = False`."""
+    """A way to ask a person. One that asks nobody says so with `asks = False`.
+
+    One that must know when nobody waits for the answer any more has `ask_within(request, seconds)`, too. Without it,
+    `ask` is cancelled then. The request stays pending in either case.
+    """
 
     async def ask(self, request: Request) -> Reply:
         """Ask and wait; `pending` where nobody can be asked now."""
@@ -133,14 +151,36 @@ class Ledger(Protocol):
         """The unused grant for effects of exactly this call: whoever gave it saw the call, too."""
 
     def grants(self, run_id: str, now: float, workspace: str = "") -> tuple[Grant, ...]:
-        """Grants of wider scope in force: those of the run, and those of the session in this workspace.
+        """Grants of wider scope in force: those of the run, and those of this workspace.
 
         Targets are relative to a workspace and run names may be given twice, so without `workspace`
-        no session grant is in force.
+        neither a session grant nor a standing one is in force.
         """
 
     def use(self, grant: Grant, now: float) -> bool:
         """Consume one use; False when it is used up, expired or revoked."""
+
+
+class Parking(Protocol):
+    """Calls that go on without their caller: who runs them, and the outcome for an equal call that comes later."""
+
+    def park(self, request_id: str) -> None:
+        """Mark a request whose call has ended as pending: from now on somebody else may make it."""
+
+    def withdraw(self, request_id: str) -> None:
+        """Mark a request whose caller gave up: nobody else makes the call."""
+
+    def claim(self, grant: Grant, now: float, call_id: str) -> bool:
+        """Consume one use as `Ledger.use` does, and note who makes the call; False when there is none left."""
+
+    def finish(self, request_id: str, outcome: Outcome) -> None:
+        """Keep the outcome of a claimed call for those who wait for it."""
+
+    async def outcome(self, likeness: str, request_id: str | None = None) -> Outcome | None:
+        """Give the outcome of an equal call that was made meanwhile, once; one that is going on is waited for.
+
+        OUTCOME_UNKNOWN where whoever made it died half-way; None where nobody made it.
+        """
 
 
 class SharedLedger(Ledger, Protocol):
@@ -160,6 +200,9 @@ class SharedLedger(Ledger, Protocol):
 
     def revoke(self, grant_id: str, by: str = "") -> bool:
         """Take a grant back, by its own id or its request's; False when there was none left to take."""
+
+    def standing(self, now: float) -> tuple[tuple[Grant, Request], ...]:
+        """Standing grants of all workspaces, oldest first, each with the request that it answers."""
 
     def expire(self, now: float) -> int:
         """Close what has run out and erase its arguments; how many requests that were."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from handrail.words import Change, Exclusion, Place, PlaceKind, Touch, noun
+from handrail.words import Change, Exclusion, Finding, Place, PlaceKind, Touch, noun
 
 
 @noun
@@ -43,7 +43,6 @@ class Listing:
     ignored: int = 0
     protected: int = 0
     unreadable: int = 0
-    made: dict[Any, Any] | None = None  # what a tool made of just this; kept as long as it stays the same
 
 
 @noun
@@ -52,7 +51,17 @@ class Content:
 
     data: bytes
     mtime_ns: int
-    made: dict[Any, Any] | None = None  # what a tool made of just these bytes; kept as long as they stay the same
+
+
+@noun
+class Former:
+    """What stands where an agent may change something by itself, before it does."""
+
+    path: str  # as shown
+    kind: PlaceKind
+    sha256: str | None = None  # of a regular file
+    mode: int | None = None
+    kept: bool = False  # undo can put it back
 
 
 class Stream(Protocol):
@@ -163,6 +172,9 @@ class Files(Protocol):
     def below(self, place: Place, limit: int = 10_000) -> tuple[str, ...] | None:
         """Paths beneath its root of all that lies below a folder; None when there are more than `limit`."""
 
+    def is_known(self, place: Place) -> bool:
+        """Whether the run has read a file whole, and it is as it was then; of a large one that is not looked up."""
+
     async def fingerprint(self, place: Place) -> str:
         """Hash what stands at a place for an approval's digest: sha256 of a file, "" when nothing is there."""
 
@@ -174,9 +186,26 @@ class BoundWorkspace(Workspace, Protocol):
     saw_whole: dict[str, str | None] | None  # shown path -> sha256 of what this call knows whole; None: no more
     bytes_read: int
     bytes_written: int
+
+    def record(self, changes: Sequence[Change]) -> None:
+        """Take down what was changed for this call by others than its tool."""
+
+    async def keep(self, touches: Sequence[Touch]) -> Sequence[Former]:
+        """Keep what stands where an agent may change something by itself, so that undo can put it back.
+
+        A folder that is missing on the way comes before what would be made in it.
+        """
+
     alone: bool  # nobody else waits: a change may hold up the loop for as long as a quick disk takes
 
 
+Sort = Callable[[Sequence[Touch]], tuple[Sequence[Touch], Sequence[Finding]]]
+Reach = Callable[[Touch], Awaitable[bool]]
+# How a review names paths that it must ask for, whatever rules allow; both are shown to the person.
+CONTESTED = "changed by others meanwhile"
+LINKS_OUT = "links that lead out of the roots"
+REPOSITORIES = "new git repositories"
+UNSHOWN = "hidden in the diff as secrets"  # paths; nobody is asked for those that decide which programs run
 Review = Callable[[Sequence[Touch], str, Any, Mapping[str, Sequence[str]]], Awaitable[Sequence[Touch]]]
 
 
@@ -194,3 +223,7 @@ class Work:
     review: Review | None = None  # judges what programs changed, once that is known: touches, their diff,
     # what an approval of them is bound to, and how the program ended, for a person to see;
     # gives the resolved touches, raises what denies them or asks for approval
+    reach: Reach | None = None  # judges a host that a program reaches for, and asks a person where policy asks; gives
+    # whether one was asked, raises what denies it
+    sort: Sort | None = None  # judges each change that programs made by itself; None: all are judged together
+    direct: bool = False  # its programs change the workspace itself, also where others work on a layer

@@ -32,6 +32,9 @@ class Keys(Protocol):
     async def join(self, key: str, call_id: str, args_digest: str) -> Outcome | None:
         """Become the first with this key (None), or give the outcome of the first; INVALID_ARGS for other arguments."""
 
+    def automatic(self, key: str) -> str:
+        """Give the key to use where nobody gave one: the same for a retry, another once other calls came between."""
+
     def store(self, key: str, call_id: str, outcome: Outcome) -> None:
         """Keep the outcome of a call that started."""
 

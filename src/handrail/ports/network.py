@@ -22,6 +22,7 @@ class HttpRequest:
     body: bytes | None = None
     timeout_seconds: float | None = None  # for all of it: redirects, retries, body; None: what settings say
     max_bytes: int | None = None  # decompressed; never more than settings say
+    cut: bool = False  # take the beginning of a larger body instead of failing; more of it where bodies are kept
 
 
 @noun
@@ -40,6 +41,7 @@ class HttpResponse:
     ascii: bool | None = None  # whether the body is that alone, where somebody has looked
     utf8: bool | None = None  # whether it is that, without a replacement character in it, where somebody has looked
     nul: bool | None = None  # whether NUL stands in it, where somebody has looked
+    cut: bool = False  # whether the rest of the body was not taken
     parts: tuple[_Part, ...] = ()  # of a large body that was not put together; `body` is empty then
 
     @property

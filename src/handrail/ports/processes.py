@@ -50,6 +50,10 @@ class Finished:
     diff: str = ""  # of a reviewed change that was kept
     confined: str = ""  # "native A"
     warnings: tuple[str, ...] = ()
+    unanswered: str = ""  # which host it reached for that nobody allowed, and what to do; said first
+    unkept: str = ""  # which of its changes were not kept, and what to do; said first
+    reasons: tuple[str, ...] = ()  # those of the warnings that explain why it failed
+    caches: int = 0  # how many of the changed are in caches that are made again; they stand last
 
 
 @noun

@@ -30,6 +30,8 @@ class Skill:
     allowed_tools: frozenset[str] | None  # our names; None: it does not narrow
     permissions: tuple[str, ...] = ()  # what it asks for; shown, never granted by it
     problems: tuple[str, ...] = ()  # anything here: not loadable
+    narrows: bool = True  # whether `allowed_tools` refuses the others while it is active: `skills.narrow`
+    script_folders: tuple[str, ...] = ("scripts",)  # whose programs may be run: `skills.script_folders`
 
 
 class Skills(Protocol):
@@ -74,7 +76,10 @@ class SkillsInForce(Protocol):
         """The skill that a call names; one that is unknown or broken allows nothing."""
 
     def resolve(self, touch: Touch) -> tuple[Touch, ...]:
-        """Complete a touch of a skill with what stands there now, and state what else it touches; never raises."""
+        """Complete a touch of a skill with what is there now, and state what else it touches.
+
+        INVALID_ARGS for a script outside the folders whose programs may be run; no other problem is raised.
+        """
 
 
 class NoSkills:

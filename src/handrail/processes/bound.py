@@ -26,6 +26,7 @@ class RunPrograms:
     async def close(self) -> None:
         """End every job with its tree, then the sandbox itself."""
         await self.jobs.close()
+        await self.host.tidied()
         self.host.close()
 
 
@@ -43,7 +44,7 @@ class BoundPrograms:
 
     async def start(self, program: Program) -> JobState:
         """Start a program in the background; it lives at most as long as the runtime."""
-        if self._host.terms.review:
+        if self._host.reviews(self._work):
             raise Problem(
                 Code.POLICY_DENIED,
                 'exec.workspace is "review": what a program in the background changes cannot be reviewed. '

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
 from handrail.processes.text import legible
+from handrail.sandbox.system import system
 from handrail.words import Change, Place, PlaceKind, Root, noun
 from handrail.workspace.access import READ, Access
 from handrail.workspace.beneath import FOLDER
@@ -20,6 +21,7 @@ _HASHED_FILE = 16 * 1024 * 1024  # larger files have no hash
 _HASHED_ALL = 256 * 1024 * 1024
 _KNOWN = 50_000
 _LEARN_FILES, _LEARN_FILE, _LEARN_ALL = 32, 64 * 1024, 256 * 1024  # hashed before a program runs, at most
+_MOST_LINKS = 20  # that are described
 _PART = 1 << 20
 
 Identity = tuple[int, int, int, int, int]  # mode, inode, size, mtime_ns, ctime_ns
@@ -49,6 +51,7 @@ class Watch:
         """Watch the writable ones of `roots`; folders in `apart`, the runtime's own, are left out."""
         self._roots = tuple(root for root in roots if root.writable)
         self.access = access
+        self._every = tuple(root.path for root in roots)
         self._apart = frozenset(apart) | {root.path for root in roots}
         self._known: OrderedDict[Identity, str] = OrderedDict()
         self.last_entries = 0
@@ -81,12 +84,31 @@ class Watch:
             bounds = f"more than {MOST_ENTRIES} of them, folders more than {_DEEPEST} deep, or a closed root"
             return [], [f"which files were changed was not observed: there are {bounds} in the write roots"]
         found: list[Change] = []
+        warnings = self._links_out(before.trees, after.trees)
         room = [_HASHED_ALL]
         for root, old, new in zip(self._roots, before.trees, after.trees, strict=True):
             found += self._between(root, old, new, room)
             if len(found) > MOST_CHANGES:
-                return found[:MOST_CHANGES], [f"more than {MOST_CHANGES} things were changed; the rest is not listed"]
-        return found, ["some changed files are too large to be hashed"] if room[0] < 0 else []
+                more = f"more than {MOST_CHANGES} things were changed; the rest is not listed"
+                return found[:MOST_CHANGES], [*warnings, more]
+        if room[0] < 0:
+            warnings.append("some changed files are too large to be hashed")
+        return found, warnings
+
+    def _links_out(self, before: Sequence[Tree], after: Sequence[Tree]) -> list[str]:
+        """Describe new links to places outside the roots, other than the system's own programs."""
+        found = []
+        for root, old, new in zip(self._roots, before, after, strict=True):
+            for path, identity in new.items():
+                if stat.S_ISLNK(identity[0]) and old.get(path) != identity:
+                    target = os.path.realpath(f"{root.path}/{path}")
+                    if not is_beneath(target, (*self._every, *system().folders)):
+                        shown = legible(root.shown(path))
+                        found.append(
+                            f"the program made the link {shown}, which leads out of the roots to {legible(target)}"
+                        )
+        more = len(found) - _MOST_LINKS
+        return found if more <= 0 else [*found[:_MOST_LINKS], f"and {more} more links that lead out of the roots"]
 
     def _tree(self, root: Root, left: list[int]) -> Tree:
         tree: Tree = {}
@@ -183,6 +205,11 @@ class Watch:
         while len(self._known) > _KNOWN:
             self._known.popitem(last=False)
         return digest
+
+
+def is_beneath(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of some folders, or lies in one."""
+    return any(f"{path}/".startswith(f"{folder.rstrip('/')}/") for folder in folders)
 
 
 def _digest(fd: int) -> str:

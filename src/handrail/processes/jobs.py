@@ -214,13 +214,15 @@ class Jobs:
             async with contextlib.AsyncExitStack() as steps:  # the last one comes first, each whatever became of others
                 steps.push_async_callback(self._over, job)
                 steps.push_async_callback(self._scratch_seen, job)
-                steps.push_async_callback(self._changes_seen, job, before)
+                steps.push_async_callback(self._changes_seen, job, work, before)
                 steps.callback(guard.dismiss)
                 steps.push_async_callback(self._guard_seen, job, guard)
                 steps.push_async_callback(self._drained, job)
                 steps.push_async_callback(job.tree.end, 0.0)
                 if job.child.listener is not None and self._host.serve is not None:
-                    await steps.enter_async_context(self._host.serve(job.child.listener, work))
+                    serving = self._host.serve(job.child.listener, work)
+                    served = await steps.enter_async_context(serving)
+                    steps.callback(lambda: _say(job, served.describe_refusals()))
                 await self._watched(job, guard)
         except Exception as error:
             _say(job, [f"not all that it leaves behind could be seen to ({type(error).__name__})"])
@@ -251,8 +253,9 @@ class Jobs:
     async def _guard_seen(self, job: Job, guard: Guard) -> None:
         job.output.say(await guard.after())
 
-    async def _changes_seen(self, job: Job, before: Look) -> None:
+    async def _changes_seen(self, job: Job, work: Work, before: Look) -> None:
         job.changes, notices = await changed_since(self._host, before)
+        self._host.warn(work, notices)
         job.output.say(notices)
 
     async def _scratch_seen(self, job: Job) -> None:

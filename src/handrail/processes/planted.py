@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import posixpath
 from collections.abc import Sequence
 from stat import S_ISDIR
 
 from handrail.errors import Problem
 from handrail.policy.patterns import excluded
+from handrail.policy.repositories import DECIDING, NAMED
 from handrail.ports import Work
 from handrail.processes.effects import Look
 from handrail.processes.host import Host
+from handrail.processes.new_repositories import why_not_plain
 from handrail.processes.protected import Found, at, walked
+from handrail.processes.repositories import Traces
 from handrail.processes.taking import Left, take_away
 from handrail.processes.text import legible
 from handrail.processes.watched import Standing, standing
 from handrail.sandbox.launching import SetupFailed
 from handrail.sandbox.masks import MAX_ENTRIES
-from handrail.words import Change, Decision, Root, Verdict, noun
+from handrail.words import Change, Root, noun
 
 # What makes other programs run, or decides what tools may do, is taken away again where it stands ready to be used.
-_NEVER = frozenset({"builtin.repository", "builtin.settings"})
+_NEVER = frozenset({"builtin.repository", "builtin.settings", "defaults.loaded-code", NAMED})
+_ANYWHERE = (NAMED, "builtin.own-code")  # these also where the folder they lie in is new
+_BARE = "defaults.repository"  # a folder that git takes for a repository though it is not called `.git`
+_MAKE_BARE = ("HEAD", "commondir", "refs", "objects")  # the first of these that is new is taken away
 _OWN = "builtin.own-files"
 _ELSEWHERE = "builtin.repository-elsewhere"  # a `.git` that is a file or link, as worktrees and submodules have it
 _MOST_TOLD, _MOST_NAMED = 20, 5
@@ -53,16 +60,18 @@ class Guard:
         """Remember what is there; a look that saw too much is made up for by a walk of its own."""
         self._work, self._access = work, host.watch.access
         self._aside = posixpath.dirname(host.scratch)  # the run's own folder: no program reaches it
-        self._plan = host.plan(Verdict(Decision.ALLOW, (), tuple(work.excluded), tuple(work.locked)))
+        self._plan = host.plan_for(work)
         self._watched = [root for root in host.roots if root.writable]
         self._before = before
         self._known = self._walked() if before.trees is None else frozenset()
         self._places: list[Found] | None = None
         self._told: set[Planted | str] = set()  # and left where it is
+        self._host = host
+        self._repositories = Traces(host.repositories)
         self._alone = asyncio.Lock()
-        self._note = None if host.terms.review else host.watched
+        self._note = None if host.reviews(work) else host.watched
         if self._note is not None:
-            self._note.begin(before.trees, self._standing)
+            self._note.begin(before.trees, self._standing, self._repositories.before)
 
     def dismiss(self) -> None:
         """The program has ended and was looked after, or never began."""
@@ -77,7 +86,9 @@ class Guard:
     async def after(self) -> list[str]:
         """Take away what nobody may make, and tell, once, all else that would have been asked for or denied."""
         async with self._alone:
-            return await self._after()
+            told = await self._after()
+            self._host.warn(self._work, told)
+            return told
 
     async def _after(self) -> list[str]:
         """Look first where it matters: no program can put so much elsewhere that this look comes late or never."""
@@ -87,12 +98,14 @@ class Guard:
         told = [await self._dealt_with(planted) for planted in first]
         found, unseen = await asyncio.to_thread(self._anywhere) if rest is None else rest
         stuck = {planted for planted, text in zip(first, told, strict=True) if _IN_EFFECT in text}
+        found = [*found, *await asyncio.to_thread(self._made_repositories)]
         # Whatever else there is to tell, what is taken away is told: it comes first.
         found = sorted((planted for planted in found if planted not in stuck), key=_is_left)
-        told += [*self._gaps(closed), *[await self._dealt_with(planted) for planted in found]]
+        dealt_with = [await self._dealt_with(planted) for planted in found]
+        told += [*self._gaps(closed), *(text for text in dealt_with if text)]
         more = len(told) - _MOST_TOLD
         kept = [*told[:_MOST_TOLD], f"and {more} more of the kind"] if more > 0 else told
-        return [*kept, *self._gaps(unseen)]
+        return [*kept, *self._gaps(unseen), *self._new_texts(await asyncio.to_thread(self._repositories.warnings))]
 
     def _look(self) -> tuple[list[Planted], Sequence[str], _Look | None]:
         """What is to be taken away at once; only where there is nothing, all else as well."""
@@ -107,6 +120,34 @@ class Guard:
         seen = walked(self._plan, self._watched)
         cut = () if seen.whole else (f"all beyond the first {MAX_ENTRIES:,} entries of the roots",)
         return self._new(seen.paths), (*seen.unseen, *cut)
+
+    def _made_repositories(self) -> list[Planted]:
+        """Find folders that became repositories; where one held something before, what made it one is taken away."""
+        found = []
+        for folder in self._repositories.made():
+            for root in self._watched:
+                inner = folder[len(root.path) :].strip("/")
+                if not f"{folder}/".startswith(f"{root.path.rstrip('/')}/"):
+                    continue
+                paths = (f"{inner}/{name}".lstrip("/") for name in _MAKE_BARE if os.path.lexists(f"{folder}/{name}"))
+                path = next((path for path in paths if not self._was_there(root, path)), "")
+                if path:
+                    planted = Planted(root, path, _BARE, self._was_used(root, inner))
+                    found += [planted] if planted not in self._told else []
+                    break
+        return found
+
+    def _was_used(self, root: Root, folder: str) -> bool:
+        """Whether a folder was there before and held something."""
+        if not folder or self._before.trees is None:
+            return self._was_there(root, folder)
+        trees = zip(self._watched, self._before.trees, strict=False)
+        return any(path.startswith(f"{folder}/") for seen, tree in trees if seen == root for path in tree)
+
+    def _new_texts(self, texts: Sequence[str]) -> list[str]:
+        new = [text for text in texts if text not in self._told]
+        self._told.update(new)
+        return new
 
     def _gaps(self, unseen: Sequence[str]) -> list[str]:
         """Say once what could not be looked at."""
@@ -139,13 +180,14 @@ class Guard:
     def _matter(self) -> list[Found]:
         """Each root, and each folder of a repository that was there before."""
         if self._places is None:
+            others = frozenset(self._repositories.before.folders)
             inside = [
                 (root, path)
                 for root, tree in zip(self._watched, self._before.trees or (), strict=False)
                 for path, seen in tree.items()
-                if S_ISDIR(seen[0]) and _in_git(path)
+                if S_ISDIR(seen[0]) and (_in_git(path) or f"{root.path}/{path}" in others)
             ]
-            more = [(root, path) for root, path in self._known if _in_git(path)]
+            more = [(root, path) for root, path in self._known if _in_git(path) or f"{root.path}/{path}" in others]
             self._places = [*((root, "") for root in self._watched), *inside, *more]
         return self._places
 
@@ -172,8 +214,15 @@ class Guard:
         return any(path in tree for seen, tree in zip(self._watched, self._before.trees, strict=False) if seen == root)
 
     async def _dealt_with(self, planted: Planted) -> str:
+        """Take something away or leave it; gives what to say of it, empty: that was said already."""
         made = f"the program made {planted.shown}, which no tool may do unasked ({planted.rule})"
-        if _is_left(planted):
+        folder = _new_repository(planted)
+        if folder:
+            runs = await asyncio.to_thread(why_not_plain, planted.root.path, folder, posixpath.basename(planted.path))
+            if not runs:
+                return await asyncio.to_thread(self._new_plain, planted.root, folder)
+            made = f"{made}: {runs}"
+        elif _is_left(planted):
             self._told.add(planted)
             return f"{made}; look at it before you use it"
         try:
@@ -188,8 +237,18 @@ class Guard:
             return f"{made}; it was taken away again, but {left}"
         return f"{made}; it was taken away again"
 
+    def _new_plain(self, root: Root, folder: str) -> str:
+        """Say once that there is a new repository. It is looked at with every look: it may still be given hooks."""
+        if why_not_plain(root.path, folder):
+            return ""
+        shown = legible(root.shown(folder))
+        return "".join(self._new_texts([f"the program made the git repository {shown}; it runs no programs"]))
+
     def _take_away(self, planted: Planted) -> list[Change]:
-        return take_away(self._access, planted.root, planted.path, self._aside)
+        removed = take_away(self._access, planted.root, planted.path, self._aside)
+        if planted.rule == _BARE:
+            self._repositories.forget(posixpath.dirname(f"{planted.root.path.rstrip('/')}/{planted.path}"))
+        return removed
 
 
 async def guarded(host: Host, work: Work, before: Look) -> Guard:
@@ -210,7 +269,18 @@ def _dismiss(made: asyncio.Future[Guard]) -> None:
 
 
 def _is_left(planted: Planted) -> bool:
-    return planted.rule not in _NEVER or not planted.ready
+    """Whether a planted thing stays: what takes effect at once does not."""
+    if planted.rule in _ANYWHERE:
+        return False
+    return planted.rule not in (*_NEVER, _BARE) or not planted.ready
+
+
+def _new_repository(planted: Planted) -> str:
+    """Name the new folder `.git` that a config or hooks lie in; empty where it is something else."""
+    folder, _, name = planted.path.rpartition("/")
+    in_git = posixpath.basename(folder).casefold() == ".git"
+    is_new = planted.rule == "builtin.repository" and not planted.ready
+    return folder if in_git and is_new and name.casefold() in DECIDING else ""
 
 
 def _in_git(path: str) -> bool:

@@ -14,18 +14,19 @@ from typing import Any, TypeVar
 from handrail.errors import Problem
 from handrail.ports import Captured, Finished, Program, Work
 from handrail.processes.effects import Look
-from handrail.processes.host import Host
+from handrail.processes.host import Host, Served
 from handrail.processes.pipes import PART, Feeder, Reader, pipe
 from handrail.processes.planted import Guard, guarded
 from handrail.processes.scratch import given_back, left_in_scratch, watch_scratch
 from handrail.processes.sentry import Sentry
 from handrail.processes.sink import Sink, Written
-from handrail.processes.text import Room
+from handrail.processes.text import Kept, Room
 from handrail.sandbox.launching import Child, Ended
 
 DRAIN_SECONDS = 0.5  # for what others of the tree still write after the program itself has ended
 GRACE_SECONDS = 1.0  # between asking a tree to end and ending it
 FLOODED, OVERFULL = "flooded", "overfull"
+_SHORTEST_WAIT = 0.05  # seconds between looks at a time limit that stands still
 _FEW_ENTRIES = 3000  # looked at on the event loop
 
 T = TypeVar("T")
@@ -103,19 +104,33 @@ class Streams:
 
     def captured(self, room: Room, well: bool) -> tuple[Captured, Captured]:
         """What is shown of both; what one does not need the other may use. More tail where all went well."""
-        out, err = self.stdout.finish().bytes, self.stderr.finish().bytes
-        total, share = room.max_bytes, 0.25 if well else 0.5
-        if out + err <= total:
-            rooms = (room, room)
-        else:
-            for_err = min(err + 1, max(total // 2, total - out - 1))
-            part = for_err / total
-            rooms = (_part(room, 1 - part), _part(room, part))
-        return self.stdout.captured(rooms[0], share), self.stderr.captured(rooms[1], share)
+        out = self.stdout.finish()
+        err = self.stderr.finish()
+        head_share = 0.25 if well else 0.5
+        shares = _divided(room, out, err)
+        return (
+            self.stdout.captured(_floored(shares[0]), head_share, keep=not _has_room(shares[0], out)),
+            self.stderr.captured(_floored(shares[1]), head_share, keep=not _has_room(shares[1], err)),
+        )
 
 
-def _part(room: Room, share: float) -> Room:
-    return Room(max(4, int(room.max_lines * share)), max(800, int(room.max_bytes * share)), room.max_line_chars)
+def _divided(room: Room, out: Kept, err: Kept) -> tuple[Room, Room]:
+    """Divide a room: each stream may have half of its lines and bytes, and what the other does not need."""
+    if out.bytes + err.bytes <= room.max_bytes and out.lines + err.lines <= room.max_lines:
+        return room, room
+    size = min(err.bytes + 1, max(room.max_bytes // 2, room.max_bytes - out.bytes - 1))
+    lines = min(err.lines, max(room.max_lines // 2, room.max_lines - out.lines))
+    rest = Room(room.max_lines - lines, room.max_bytes - size, room.max_line_chars)
+    return rest, Room(lines, size, room.max_line_chars)
+
+
+def _floored(room: Room) -> Room:
+    """Give the least room in which the line about what is left out can stand, too."""
+    return Room(max(4, room.max_lines), max(800, room.max_bytes), room.max_line_chars)
+
+
+def _has_room(room: Room, kept: Kept) -> bool:
+    return kept.lines <= room.max_lines and kept.bytes <= room.max_bytes
 
 
 def _pipe(theirs: contextlib.ExitStack, ours: contextlib.ExitStack) -> tuple[int, int]:
@@ -157,15 +172,18 @@ class Running:
         self._enough: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why it is ended
         self._streams = Streams(host, lambda: self._stop(FLOODED))
         self._timed_out = False
+        self._served: Served | None = None
+        self._unanswered = ""
         self._changed: tuple[str, ...] = ()
         self._warnings: list[str] = []
+        self._refused: list[str] = []  # connections
 
     async def run(self) -> Finished:
         """Run it to its end; when cancelled, end its tree and tell what it changed first."""
         if self._host.sentries:
             await self._host.judged()
         given_back(self._host.scratch)
-        before = Look(()) if self._host.terms.review else await look(self._host)
+        before = Look(()) if self._host.reviews(self._work) else await look(self._host)
         guard = await guarded(self._host, self._work, before)
         began = time.monotonic()
         try:
@@ -174,7 +192,7 @@ class Running:
             await to_its_end(self._unstarted(fault, before, guard))
             raise
         tree = Tree(child)
-        sentry = None if self._host.terms.review else Sentry(guard, self._warnings.extend, self._host.sentries)
+        sentry = None if self._host.reviews(self._work) else Sentry(guard, self._warnings.extend, self._host.sentries)
         try:
             async with self._followed(), self._network(child):
                 ended = await self._ended(child, tree)
@@ -187,17 +205,17 @@ class Running:
         except BaseException:
             self._drop(child)
             raise
-        if not self._host.terms.review:
+        if not self._host.reviews(self._work):
             return self._finished(ended, seconds)
         try:
             return await self._reviewed(child, self._finished(ended, seconds))
         finally:
-            child.discard()
+            self._host.tidy_later(child.discard)
 
     async def _unstarted(self, fault: BaseException, before: Look, guard: Guard) -> None:
         """Let a program go that nobody saw start; where that was cut off, it may have begun."""
         try:
-            if isinstance(fault, asyncio.CancelledError) and not self._host.terms.review:
+            if isinstance(fault, asyncio.CancelledError) and not self._host.reviews(self._work):
                 await self._told(before, guard)
         finally:
             guard.dismiss()
@@ -206,7 +224,7 @@ class Running:
         """See to all that a program leaves: each step is made, whatever becomes of the ones before it."""
         async with contextlib.AsyncExitStack() as steps:  # the last one comes first
             steps.callback(guard.dismiss)
-            if not self._host.terms.review:
+            if not self._host.reviews(self._work):
                 steps.push_async_callback(self._scratch_seen)
                 steps.push_async_callback(self._told, before, guard)
             if sentry is not None:
@@ -220,21 +238,29 @@ class Running:
         """Forget what nobody will be told of."""
         for sink in (self._streams.stdout, self._streams.stderr):
             sink.discard()
-        if self._host.terms.review:
+        if self._host.reviews(self._work):
             child.discard()
 
     async def _reviewed(self, child: Child, done: Finished) -> Finished:
-        """Keep or drop what the program changed; one that did not end by itself has its changes dropped."""
-        if done.timed_out or done.flooded or done.overfull:
-            return replace(done, warnings=(*done.warnings, "what it changed was dropped, for it did not end by itself"))
+        """Keep or drop what the program changed, however it ended."""
         from handrail.processes.review import Review
 
         try:
-            changed, diff = await Review(self._host, self._work).keep(child, done)
+            found = await Review(self._host, self._work, child, done).keep()
         except Problem as problem:
+            if done.unanswered:
+                problem.message = f"The command {done.unanswered} {problem.message}"
             problem.details |= {"exit_code": done.exit_code, "stdout": done.stdout.text, "stderr": done.stderr.text}
             raise
-        return replace(done, changed=changed, diff=diff)
+        warnings = (*done.warnings, *found.warnings)
+        return replace(
+            done,
+            changed=found.changed,
+            diff=found.diff,
+            warnings=warnings,
+            unkept=found.unkept,
+            caches=found.caches,
+        )
 
     @contextlib.asynccontextmanager
     async def _followed(self) -> Any:
@@ -252,8 +278,12 @@ class Running:
         if child.listener is None or self._host.serve is None:
             yield
             return
-        async with self._host.serve(child.listener, self._work):
+        async with self._host.serve(child.listener, self._work) as served:
+            self._served = served
             yield
+        # Once it is closed: connections that were still held have ended by then.
+        self._refused += served.describe_refusals()
+        self._unanswered = served.describe_unanswered()
 
     def _stop(self, why: str) -> None:
         if not self._enough.done():
@@ -268,14 +298,24 @@ class Running:
         watch = watch_scratch(self._host, child, lambda _: self._stop(OVERFULL))
         limit = self._program.timeout_seconds or self._host.terms.timeout_seconds
         try:
-            ends = (tree.ended, self._enough)
-            done, _ = await asyncio.wait(ends, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            in_time = await self._first(tree.ended, self._enough, limit)
         finally:
             watch.stop()
-        if tree.ended in done:
+        if tree.ended.done():
             await self._streams.drained()
-        self._timed_out = not done
+        self._timed_out = not in_time
         return await tree.end(GRACE_SECONDS if self._timed_out else 0.0)
+
+    async def _first(self, ended: asyncio.Future[Any], enough: asyncio.Future[Any], limit: float) -> bool:
+        """Wait for one of two, at most as long as the program may run; a person's time is not the program's."""
+        began = time.monotonic()
+        while not ended.done() and not enough.done():
+            held = self._served.held_seconds() if self._served is not None else 0.0
+            left = limit + held - (time.monotonic() - began)
+            if left <= 0:
+                return False
+            await asyncio.wait((ended, enough), timeout=max(left, _SHORTEST_WAIT), return_when=asyncio.FIRST_COMPLETED)
+        return True
 
     async def _abandoned(self, child: Child, tree: Tree, before: Look, guard: Guard, sentry: Sentry | None) -> None:
         await tree.end(0.0)
@@ -300,6 +340,7 @@ class Running:
         streams = self._streams
         code = ended.exit_code
         out, err = streams.captured(self._host.terms.room, code == 0 and not self._timed_out)
+        missing = self._host.around.search.describe_missing(err.text, out.text)
         return Finished(
             exit_code=code,
             signal=ended.signal,
@@ -311,7 +352,9 @@ class Running:
             overfull=self._reason == OVERFULL,
             changed=self._changed,
             confined=self._host.shown,
-            warnings=(*self._warnings, *streams.stdout.warnings, *streams.stderr.warnings),
+            unanswered=self._unanswered,
+            warnings=(*self._refused, *missing, *self._warnings, *streams.stdout.warnings, *streams.stderr.warnings),
+            reasons=(*self._refused, *missing),
         )
 
 
@@ -330,6 +373,7 @@ async def observed(host: Host, work: Work, before: Look) -> tuple[list[Any], lis
     """Record with the call what changed since a look; gives the changes, and what could not be told."""
     changes, warnings = await changed_since(host, before)
     work.files.changes.extend(changes)
+    host.warn(work, warnings)
     return changes, warnings
 
 

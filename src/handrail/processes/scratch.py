@@ -228,10 +228,12 @@ class ScratchWatch:
 
 
 def watch_scratch(host: Host, child: Child, over: Callable[[int], None]) -> ScratchWatch:
-    """Watch what a program and others of the run leave on disk; what goes to a layer for review has a size."""
+    """Watch what a program and others of the run leave on disk, or in its layers there; those in memory have a size."""
     own = () if child.scratch is None else (child.scratch,)
-    folders = own if host.terms.review else (host.scratch, *own)
-    return ScratchWatch(folders, host.terms.bounds.scratch_bytes, over)
+    if child.upper is not None:
+        layers = tuple(upper.path for upper in child.upper.values() if upper.layer)
+        return ScratchWatch((*own, *layers), host.terms.layer_bytes, over)
+    return ScratchWatch((host.scratch, *own), host.terms.bounds.scratch_bytes, over)
 
 
 async def left_in_scratch(host: Host, *, full: bool) -> list[str]:

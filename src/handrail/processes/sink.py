@@ -130,10 +130,10 @@ class Sink:
             self._ref = self._spooled()
         return self._kept
 
-    def captured(self, room: Room, head_share: float) -> Captured:
-        """What is shown of the stream within a room; the whole is kept apart where that is not all of it."""
+    def captured(self, room: Room, head_share: float, *, keep: bool = False) -> Captured:
+        """Tell what is shown of the stream within a room; the whole is kept where that is not all, or with `keep`."""
         kept = self.finish()
-        if kept.whole and self._ref is None and not self._lost and not _fits(kept, room):
+        if kept.whole and self._ref is None and not self._lost and (keep or not _fits(kept, room)):
             self._open()
             self._write(kept.head)
             self._ref = self._spooled()

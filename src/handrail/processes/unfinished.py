@@ -1,81 +1,58 @@
-"""Keeping a reviewed change whole, whatever happens meanwhile: what stood there is on disk before anything is changed.
+"""Keeping a reviewed change whole, whatever happens meanwhile: what is to be changed is on disk before it is changed.
 
-Whoever opens a workspace next finds a note that nobody holds, puts back what it says, and tells of it.
+The note holds names and hashes; contents are renamed back from where they were renamed to. Whoever opens a workspace
+next finds a note that nobody holds, takes its changes back, and says so.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
-import re
 import stat
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from handrail.errors import Misuse, Problem
-from handrail.processes.layer import Made, sha256
-from handrail.words import Change, Place, PlaceKind, Root, noun
+from handrail.processes.layer import digest
+from handrail.processes.steps import ORDER, Handles, Step, look_at, make_folder_again
+from handrail.words import Change, Root
+from handrail.workspace import names
 from handrail.workspace.access import READ, Access
-from handrail.workspace.beneath import FOLDER, HANDLE, choose
-from handrail.workspace.restoring import restore
+from handrail.workspace.beneath import choose
 from handrail.workspace.roots import Roots
-from handrail.workspace.threads import Brake
 
-_MARK = b"handrail-unfinished-1\n"
-_LEFTOVER = re.compile(r"\.handrail-[0-9a-f]{16}\.(?:old|tmp)")
-_ORDER = ("create", "mkdir", "rmdir", "delete", "replace")  # in which changes are taken back
-_PART = 1 << 20
+_MARK = b"handrail-unfinished-2\n"
+NOTE, DONE, LEFT = ".note", ".done", ".left"
 Record = Callable[[Change], None]
-
-
-@noun
-class Step:
-    """One change that is to be made, and what undoes it."""
-
-    root: Root
-    path: str
-    op: str
-    before: str = ""  # sha256; empty: no file
-    after: str = ""
-    mode: int | None = None  # before
-    link: str | None = None  # what a link that is removed leads to
-    data: bytes = b""
-    attributes: tuple[tuple[str, bytes], ...] = ()  # of what is removed: what is replaced hands its own on
-
-    def place(self, kind: PlaceKind = PlaceKind.FILE) -> Place:
-        """Where, and what stands there."""
-        return Place(self.root, self.path, kind)
 
 
 class Note:
     """A note on disk of what is about to be changed; locked for as long as somebody is at it."""
 
     def __init__(self, path: Path, handle: int, call_id: str, run_id: str, steps: Sequence[Step]) -> None:
-        self._path, self._handle = path, handle
-        self.call_id, self.run_id, self.steps = call_id, run_id, steps
+        self._path = path
+        self._handle = handle
+        self.call_id = call_id
+        self.run_id = run_id
+        self.steps = steps
 
     @classmethod
     def write(cls, folder: Path, run_id: str, call_id: str, steps: Sequence[Step]) -> Note:
-        """Put it on disk; back when it survives a power loss."""
-        from handrail.store.private import SAFE, draft_of, make_folder, sync_folder, write_all
+        """Write it; it outlives this process, and after `sync` a power loss."""
+        from handrail.store.private import SAFE, draft_of, make_folder, write_all
 
         make_folder(folder)
-        path = folder / f"{os.urandom(8).hex()}.note"
+        path = folder / f"{os.urandom(8).hex()}{NOTE}"
         draft = draft_of(path)
         handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFE, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            head = orjson.dumps([run_id, call_id, [_told(step) for step in steps]])
-            write_all(handle, _MARK + len(head).to_bytes(8, "little") + head)
-            for step in steps:
-                write_all(handle, step.data)
-            os.fsync(handle)
+            write_all(handle, _MARK + orjson.dumps([run_id, call_id, [_row(step) for step in steps]]))
             os.rename(draft, path)
-            sync_folder(folder)
         except BaseException:
             os.close(handle)
             draft.unlink(missing_ok=True)
@@ -93,46 +70,71 @@ class Note:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(handle).st_nlink:
-                run_id, call_id, steps = _parsed(_whole(handle))
+                run_id, call_id, steps = _parse(_read_all(handle))
                 return cls(path, handle, call_id, run_id, steps)
         except (OSError, ValueError, TypeError, KeyError):
             pass
         os.close(handle)
         return None
 
+    @property
+    def device(self) -> int:
+        """Which file system it is on."""
+        return os.fstat(self._handle).st_dev
+
+    def sync(self) -> None:
+        """Put it on disk."""
+        from handrail.store.private import sync_folder
+
+        os.fsync(self._handle)
+        sync_folder(self._path.parent)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything was kept, and only what was in its place is left to be removed."""
+        return self._path.suffix == DONE
+
     def roll_back(self, record: Record) -> list[str]:
-        """Put back everything as it was; what somebody has changed since stays, and is named."""
+        """Take back everything that was done; what somebody has changed since stays, and is named."""
+        return self._with_access(lambda access: _roll_back(access, self.steps, record))
+
+    def clean_up(self) -> list[str]:
+        """Remove what lies in the roots beside a change that was kept."""
+        return self._with_access(lambda access: clean_up(access, self.steps))
+
+    def _with_access(self, act: Callable[[Access], list[str]]) -> list[str]:
         roots = list(dict.fromkeys(step.root for step in self.steps))
         try:
             handles = Roots(roots)
         except (Misuse, Problem) as error:
             return [str(error)]
         try:
-            access = Access(handles, choose("auto"), None)
-            _tidy(access, self.steps)
-            gone = {(step.root, step.path) for step in self.steps if step.op in ("delete", "rmdir")}
-            left = []
-            for step in _in_order(self.steps):
-                said = _taken_back(access, step, record)
-                # Where something else stood, that is still there, or comes back by a step of its own.
-                if said and not (step.op in ("create", "mkdir") and (step.root, step.path) in gone):
-                    left.append(said)
-            return left
+            return act(Access(handles, choose("auto"), None))
         finally:
             handles.close()
 
+    def finish(self) -> None:
+        """Say that everything was kept: from now on nothing is taken back."""
+        from handrail.store.private import sync_folder
+
+        done = self._path.with_suffix(DONE)
+        os.rename(self._path, done)
+        self._path = done
+        sync_folder(done.parent)
+
     def remove(self) -> None:
-        """Everything is as it should be: nothing is to be put back any more."""
+        """Remove it: nothing is left to be done."""
         from handrail.store.private import sync_folder
 
         if self._handle >= 0:
             self._path.unlink(missing_ok=True)
-            sync_folder(self._path.parent)
+            if not self.is_done:  # one that is done may come back: then there is nothing left to do
+                sync_folder(self._path.parent)
             self.let_go()
 
     def set_aside(self) -> Path:
-        """Keep it under another name: what it holds could not all be put back, and is looked for by a person."""
-        aside = self._path.with_suffix(".left")
+        """Keep it under another name: not all could be taken back, and a person has to look at it."""
+        aside = self._path.with_suffix(LEFT)
         os.rename(self._path, aside)
         self.let_go()
         return aside
@@ -144,41 +146,54 @@ class Note:
             self._handle = -1
 
 
-def steps_of(access: Access, changes: Sequence[Made]) -> list[Step]:
-    """What changes would do, with what stands there now."""
-    return [_step(access, made) for made in changes]
-
-
 def abandoned(folder: Path, roots: Collection[str]) -> Iterator[Note]:
-    """The notes about nothing but some roots that nobody is at any more."""
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return
-    for name in names:
-        # Looked at before it is taken: whoever opens another workspace must not keep it from its own.
-        path = folder / name
-        note = Note.read(path) if name.endswith(".note") and _is_about(path, roots) else None
+    """List the notes about nothing but some roots that nobody is at any more."""
+    for path in _files(folder, (NOTE, DONE)):
+        # Looked at before it is taken: who opens another workspace must not keep it from its own.
+        note = Note.read(path) if _concern(_named(path), roots) else None
         if note is not None and _concern([(step.root.name, step.root.path) for step in note.steps], roots):
             yield note
         elif note is not None:
             note.let_go()
 
 
-def _is_about(path: Path, roots: Collection[str]) -> bool:
-    """Whether a note is about nothing but some roots; of its contents nothing is read."""
+def used_layers(folder: Path) -> set[str]:
+    """List the layers that notes name: what is to be taken back, or looked at by a person, is in them."""
+    found: set[str] = set()
+    for path in _files(folder, (NOTE, DONE, LEFT)):
+        with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
+            found |= {str(row["layer"]) for row in _rows(path) if row["layer"]}
+    return found
+
+
+def _files(folder: Path, kinds: tuple[str, ...]) -> list[Path]:
     try:
-        with open(path, "rb", opener=_no_link) as file:
-            if file.read(len(_MARK)) != _MARK:
-                return False
-            _, _, told = orjson.loads(file.read(int.from_bytes(file.read(8), "little")))
-            return _concern([(name, path) for name, path, *_ in told], roots)
-    except (OSError, ValueError, TypeError, LookupError, OverflowError, MemoryError):
-        return False
+        return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(kinds)]
+    except OSError:
+        return []
 
 
-def _concern(named: Collection[tuple[str, str]], roots: Collection[str]) -> bool:
+def _named(path: Path) -> list[tuple[str, str]] | None:
+    """Which roots a note is about; None where it is none."""
+    try:
+        return [(row["root"], row["folder"]) for row in _rows(path)]
+    except (OSError, ValueError, TypeError, LookupError, MemoryError):
+        return None
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    with open(path, "rb", opener=_no_link) as file:
+        data = file.read()
+    if not data.startswith(_MARK):
+        raise ValueError("no note")
+    rows: list[dict[str, Any]] = orjson.loads(data[len(_MARK) :])[2]
+    return rows
+
+
+def _concern(named: Collection[tuple[str, str]] | None, roots: Collection[str]) -> bool:
     """Whether some roots are all that is concerned, but for folders of the run itself, which nobody else opens."""
+    if named is None:
+        return False
     others = [path for name, path in named if not name.startswith("run:")]
     return all(path in roots for path in others) and (bool(others) or all(path in roots for _, path in named))
 
@@ -187,59 +202,28 @@ def _no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def _step(access: Access, made: Made) -> Step:
-    mode, link = None, None
-    attributes: tuple[tuple[str, bytes], ...] = ()
-    if made.op not in ("create", "mkdir"):
-        fd = access.open(Place(made.root, made.path, PlaceKind.FILE), HANDLE)
-        try:
-            seen = os.fstat(fd).st_mode
-            mode = stat.S_IMODE(seen)
-            link = os.readlink("", dir_fd=fd) if stat.S_ISLNK(seen) else None
-            if link is None and made.op in ("delete", "rmdir"):
-                attributes = _attributes(fd)
-        finally:
-            os.close(fd)
-    data = made.before or b""
-    return Step(made.root, made.path, made.op, sha256(made.before), sha256(made.after), mode, link, data, attributes)
-
-
-def _attributes(handle: int) -> tuple[tuple[str, bytes], ...]:
-    """The extended attributes of what a handle names, access lists among them; what cannot be read is left out."""
-    found: list[tuple[str, bytes]] = []
-    path = f"/proc/self/fd/{handle}"
-    with contextlib.suppress(OSError):
-        for name in os.listxattr(path):
-            with contextlib.suppress(OSError):
-                found.append((name, os.getxattr(path, name)))
-    return tuple(found)
-
-
-def _told(step: Step) -> list[object]:
-    root = step.root
-    attributes = [[name, value.hex()] for name, value in step.attributes]
-    more = [attributes] if attributes else []
-    known = [step.path, step.op, step.before, step.after, step.mode, step.link, len(step.data)]
-    return [root.name, root.path, *known, *more]
-
-
-def _whole(handle: int) -> bytes:
+def _read_all(handle: int) -> bytes:
     with open(os.dup(handle), "rb") as file:
         file.seek(0)
         return file.read()
 
 
-def _parsed(data: bytes) -> tuple[str, str, list[Step]]:
+def _row(step: Step) -> dict[str, Any]:
+    attributes = [[name, value.hex()] for name, value in step.attributes]
+    names = ("path", "op", "layer", "spot", "before", "after", "inode", "mode", "link")
+    known = {name: getattr(step, name) for name in names}
+    return {"root": step.root.name, "folder": step.root.path, **known, "attributes": attributes}
+
+
+def _parse(data: bytes) -> tuple[str, str, list[Step]]:
     if not data.startswith(_MARK):
         raise ValueError("no note")
-    at = len(_MARK) + 8
-    end = at + int.from_bytes(data[len(_MARK) : at], "little")
-    run_id, call_id, told = orjson.loads(data[at:end])
+    run_id, call_id, rows = orjson.loads(data[len(_MARK) :])
     steps = []
-    for name, folder, path, op, before, after, mode, link, size, *more in told:
-        content, end = data[end : end + size], end + size
-        attributes = tuple((key, bytes.fromhex(value)) for key, value in (more[0] if more else ()))
-        step = Step(Root(name, folder, writable=True), path, op, before, after, mode, link, content, attributes)
+    for row in rows:
+        root = Root(row.pop("root"), row.pop("folder"), writable=True)
+        attributes = tuple((key, bytes.fromhex(value)) for key, value in row.pop("attributes"))
+        step = Step(root=root, attributes=attributes, **row)
         _check(step)
         steps.append(step)
     return run_id, call_id, steps
@@ -247,125 +231,156 @@ def _parsed(data: bytes) -> tuple[str, str, list[Step]]:
 
 def _check(step: Step) -> None:
     """Refuse what no note of ours says."""
-    texts = (step.root.name, step.root.path, step.path, step.before, step.after, step.link or "")
-    if step.op not in _ORDER or not all(isinstance(text, str) for text in texts):
+    texts = (step.root.name, step.root.path, step.path, step.layer, step.spot, step.before, step.after, step.link or "")
+    if step.op not in ORDER or not all(isinstance(text, str) for text in texts):
         raise ValueError("no step")
-    if not (step.mode is None or isinstance(step.mode, int)) or (step.data and sha256(step.data) != step.before):
+    parts = step.spot.split("/")
+    if ".." in parts or (not step.layer and len(parts) > 1) or not (step.mode is None or isinstance(step.mode, int)):
         raise ValueError("no step")
 
 
-def _in_order(steps: Sequence[Step]) -> list[Step]:
-    """What was made goes first, the deepest before what holds it; then folders come back, and what was in them."""
-
-    def rank(step: Step) -> tuple[int, int]:
-        depth = step.path.count("/")
-        return _ORDER.index(step.op), -depth if step.op == "mkdir" else depth
-
-    return sorted(steps, key=rank)
+# ── taking back ──────────────────────────────────────────────────────────────────────────────
 
 
-def _taken_back(access: Access, step: Step, record: Record) -> str:
-    """Take one change back if it was made; says what is in the way."""
-    place = step.place()
+def _roll_back(access: Access, steps: Sequence[Step], record: Record) -> list[str]:
+    """Take the steps back, the last one first; says what is in the way."""
+    handles = Handles(access)
+    left = []
     try:
-        kind, now = _now(access, place)
-        place = step.place(kind)
-        if step.op == "replace" and now == step.before:
-            _set_mode(access, step)
-        elif _was_made(step, kind, now):
-            change = Change(place.shown, step.op, step.before or None, step.after or None, step.mode, link=step.link)
-            restore(access, place, change, step.data, record, Brake())
-            if step.op == "replace":
-                _set_mode(access, step)
-            _set_attributes(access, step)
-        elif not _as_before(step, kind, now):
-            return f"{place.shown} was changed since, and is left as it is"
-    except Problem as problem:
-        return problem.message
-    except OSError as error:
-        return f"{place.shown} could not be put back: {error.strerror}"
+        for step in reversed(steps):
+            try:
+                said = _TAKE_BACK[step.op](handles, step, record)
+            except Problem as problem:
+                said = problem.message
+            except OSError as error:
+                said = f"{step.shown} could not be put back: {error.strerror}"
+            if said:
+                left.append(said)
+    finally:
+        handles.close()
+    return left
+
+
+def _changed(step: Step) -> str:
+    return f"{step.shown} was changed since, and is left as it is"
+
+
+def _remove_new(handles: Handles, step: Step, record: Record) -> str:
+    """Take back a file or link that was made: while its spot is there, it was not."""
+    spot = handles.spot(step)
+    if look_at(*spot) is not None:
+        if not step.layer:
+            os.unlink(spot[1], dir_fd=spot[0])
+        return ""
+    try:
+        folder, name = handles.target(step)
+    except OSError:  # the folder it would be in was not made
+        return ""
+    now = look_at(folder, name)
+    if now is None:
+        return ""
+    if not _holds(folder, name, now, step):
+        return _changed(step) if step.layer else ""  # in memory: it may not have been written yet
+    if step.layer:
+        names.put_new(folder, name, *spot)
+    else:
+        os.unlink(name, dir_fd=folder)
+    record(Change(step.shown, "delete", before=step.after or None, link=step.link))
     return ""
 
 
-def _was_made(step: Step, kind: PlaceKind, now: str) -> bool:
-    if step.op in ("create", "replace"):
-        return kind is PlaceKind.FILE and now == step.after
-    return kind is (PlaceKind.DIRECTORY if step.op == "mkdir" else PlaceKind.MISSING)
+def _holds(folder: int, name: str, now: os.stat_result, step: Step) -> bool:
+    """Whether what a step made is still at its name."""
+    if step.op == "link":
+        return stat.S_ISLNK(now.st_mode) and os.readlink(name, dir_fd=folder) == step.link
+    return stat.S_ISREG(now.st_mode) and _hash(folder, name) == step.after
 
 
-def _as_before(step: Step, kind: PlaceKind, now: str) -> bool:
-    if step.op in ("create", "mkdir"):
-        return kind is PlaceKind.MISSING
-    if step.op == "rmdir":
-        return kind is PlaceKind.DIRECTORY
-    return kind is PlaceKind.LINK if step.link is not None else kind is PlaceKind.FILE and now == step.before
+def _exchange_back(handles: Handles, step: Step, record: Record) -> str:
+    """Take back a file that was replaced: then the former one is at the spot."""
+    folder, name = handles.target(step)
+    there, spot = handles.spot(step)
+    former = look_at(there, spot)
+    if former is not None and former.st_ino == step.inode:
+        now = look_at(folder, name)
+        if now is None or not stat.S_ISREG(now.st_mode) or _hash(folder, name) != step.after:
+            return _changed(step)
+        names.exchange(there, spot, folder, name)
+        record(Change(step.shown, "replace", step.after, step.before))
+    if former is not None and not step.layer:
+        os.unlink(spot, dir_fd=there)
+    return ""
 
 
-def _now(access: Access, place: Place) -> tuple[PlaceKind, str]:
-    """What stands at a place, and the hash of a file."""
+def _bring_back(handles: Handles, step: Step, record: Record) -> str:
+    """Take back a file or link that was removed: then it is at its spot."""
+    folder, name = handles.target(step)
+    there, spot = handles.spot(step)
+    if look_at(there, spot) is None:
+        return ""
     try:
-        fd = access.open(place, HANDLE)
+        names.put_new(there, spot, folder, name)
+    except FileExistsError:
+        return _changed(step)
+    record(Change(step.shown, "create", after=step.before or None, link=step.link))
+    return ""
+
+
+def _remove_folder(handles: Handles, step: Step, record: Record) -> str:
+    try:
+        folder, name = handles.target(step)
+        os.rmdir(name, dir_fd=folder)
     except (FileNotFoundError, NotADirectoryError):
-        return PlaceKind.MISSING, ""
+        return ""  # it was not made
+    record(Change(step.shown, "rmdir"))
+    return ""
+
+
+def _make_folder(handles: Handles, step: Step, record: Record) -> str:
+    folder, name = handles.target(step)
+    now = look_at(folder, name)
+    if now is None:
+        make_folder_again(handles, step)
+        record(Change(step.shown, "mkdir"))
+    elif not stat.S_ISDIR(now.st_mode):
+        return _changed(step)
+    return ""
+
+
+_TAKE_BACK = {
+    "create": _remove_new,
+    "link": _remove_new,
+    "replace": _exchange_back,
+    "delete": _bring_back,
+    "mkdir": _remove_folder,
+    "rmdir": _make_folder,
+}
+
+
+def clean_up(access: Access, steps: Sequence[Step]) -> list[str]:
+    """Remove former contents that lie in the roots; those in a layer go with it."""
+    handles = Handles(access)
+    left = []
     try:
-        mode = os.fstat(fd).st_mode
+        for step in steps:
+            if step.spot and not step.layer:
+                try:
+                    names.forget(*handles.spot(step))
+                except OSError as error:
+                    left.append(f"{step.shown}: {step.spot} in its root could not be removed: {error.strerror}")
     finally:
-        os.close(fd)
-    if stat.S_ISREG(mode):
-        return PlaceKind.FILE, _digest(access.open(place, READ))
-    kinds = {stat.S_IFDIR: PlaceKind.DIRECTORY, stat.S_IFLNK: PlaceKind.LINK}
-    return kinds.get(stat.S_IFMT(mode), PlaceKind.OTHER), ""
+        handles.close()
+    return left
 
 
-def _digest(fd: int) -> str:
-    """The hash of an open file, which is closed."""
-    digest = hashlib.sha256()
+def _hash(folder: int, name: str) -> str:
+    """Hash the file at a name, also one that its owner may not read."""
     try:
-        while part := os.read(fd, _PART):
-            digest.update(part)
-    finally:
-        os.close(fd)
-    return digest.hexdigest()
-
-
-def _set_mode(access: Access, step: Step) -> None:
-    fd = access.open(step.place(), READ)
-    try:
-        if step.mode is not None and stat.S_IMODE(os.fstat(fd).st_mode) != step.mode:
-            os.fchmod(fd, step.mode)
-    finally:
-        os.close(fd)
-
-
-def _set_attributes(access: Access, step: Step) -> None:
-    """Give back what the system lets us: names of the system's own are for root."""
-    if not step.attributes:
-        return
-    fd = access.open(step.place(), FOLDER if step.op == "rmdir" else READ)
-    try:
-        for name, value in step.attributes:
-            with contextlib.suppress(OSError):
-                os.setxattr(fd, name, value)
-    finally:
-        os.close(fd)
-
-
-def _tidy(access: Access, steps: Sequence[Step]) -> None:
-    """Remove drafts that hold nothing but what the note knows: what was killed left them beside the files."""
-    known = {digest for step in steps for digest in (step.before, step.after, sha256(b"")) if digest}
-    links = {step.link for step in steps if step.link is not None}
-    for root, folder in dict.fromkeys((step.root, step.path.rpartition("/")[0]) for step in steps):
-        with contextlib.suppress(OSError):
-            fd = access.open_beneath(access.roots.handle(root), folder or ".", FOLDER, 0)
-            try:
-                for name in filter(_LEFTOVER.fullmatch, os.listdir(fd)):
-                    if _holds(fd, name, known, links):
-                        os.unlink(name, dir_fd=fd)
-            finally:
-                os.close(fd)
-
-
-def _holds(folder: int, name: str, known: Collection[str], links: Collection[str]) -> bool:
-    if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-        return os.readlink(name, dir_fd=folder) in links
-    return _digest(os.open(name, READ, dir_fd=folder)) in known
+        return digest(os.open(name, READ, dir_fd=folder))
+    except PermissionError:
+        mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        os.chmod(name, mode | stat.S_IRUSR, dir_fd=folder)
+        try:
+            return digest(os.open(name, READ, dir_fd=folder))
+        finally:
+            os.chmod(name, mode, dir_fd=folder)

@@ -16,6 +16,8 @@ from threading import Lock
 
 from handrail.policy.builtin import REPOSITORY, SETTINGS_FILES
 from handrail.policy.patterns import excluded
+from handrail.policy.repositories import locks
+from handrail.policy.world import Repositories
 from handrail.processes.effects import Tree
 from handrail.processes.protected import Found, at, walked
 from handrail.processes.taking import set_aside
@@ -24,6 +26,7 @@ from handrail.sandbox.plan import Plan
 from handrail.words import Exclusion, Root, noun
 from handrail.workspace.access import Access
 from handrail.workspace.exclude import last_names
+from handrail.workspace.repositories import RepositoryFinder
 
 # What makes other programs run, or decides what tools may do.
 NEVER = (
@@ -65,12 +68,17 @@ class Watched:
         self._trees: tuple[Tree, ...] | None = None
         self._text = b""
 
-    def begin(self, trees: tuple[Tree, ...] | None, stands: Callable[[], Standing]) -> None:
-        """Have on disk what stands there before a program starts; where nothing can be written, go without."""
+    def begin(
+        self, trees: tuple[Tree, ...] | None, stands: Callable[[], Standing], known: Repositories | None = None
+    ) -> None:
+        """Have on disk what exists before a program starts; where nothing can be written, go without.
+
+        `known` are the repositories by another name than `.git`, and what git configs name.
+        """
         with self._lock, contextlib.suppress(OSError):
             self._running += 1
             if self._fd < 0 or trees is None or trees != self._trees:
-                text = json.dumps([self._run_id, stands()]).encode()  # names need not be texts
+                text = json.dumps([self._run_id, stands(), _describe(known)]).encode()  # names need not be texts
                 if text != self._text or self._fd < 0:
                     self._write(text)
                 self._trees = trees
@@ -117,6 +125,24 @@ class Watched:
 
 
 @noun
+class _Note:
+    """The content of a note."""
+
+    flag: bytes  # _RUNNING or _QUIET
+    run_id: str
+    stands: Standing
+    folders: tuple[str, ...] | None  # repositories by another name; None where nobody looked for them
+    absent: tuple[str, ...]  # paths that git configs name and that did not exist
+
+
+def _describe(known: Repositories | None) -> dict[str, Sequence[str]] | None:
+    """Give what a note keeps of repositories."""
+    if known is None:
+        return None
+    return {"folders": known.folders, "absent": [path for path in known.named if not os.path.lexists(path)]}
+
+
+@noun
 class Plants:
     """What programs of a killed runtime had planted."""
 
@@ -129,8 +155,8 @@ class Plants:
 def left_behind(folder: Path, roots: Sequence[Root], access: Access) -> Iterator[Plants]:
     """Set aside what programs planted in some roots whose runtime was killed before it looked."""
     for name in sorted(_listed(folder)):
-        told = _read(folder / name) if name.endswith(".watch") else None
-        if told is not None and _ours(told[2], roots):
+        note = _read(folder / name) if name.endswith(".watch") else None
+        if note is not None and _ours(note.stands, roots):
             found = _looked_after(folder / name, roots, access)
             if found is not None and (found.paths or found.left):
                 yield found
@@ -154,15 +180,20 @@ def _listed(folder: Path) -> list[str]:
         return []
 
 
-def _read(path: Path) -> tuple[bytes, str, Standing] | None:
+def _read(path: Path) -> _Note | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:
-            flag, data = file.read(1), file.read()
-        run_id, stands = json.loads(data.removeprefix(_MARK))
-        whole = data.startswith(_MARK) and isinstance(run_id, str)
-        return (flag, run_id, {root: dict(folders) for root, folders in stands.items()}) if whole else None
-    except (OSError, ValueError, TypeError, AttributeError):
+            flag = file.read(1)
+            data = file.read()
+        run_id, stands, *more = json.loads(data.removeprefix(_MARK))
+        if not data.startswith(_MARK) or not isinstance(run_id, str):
+            return None
+        known = more[0] if more else None
+        folders = None if known is None else tuple(known["folders"])
+        absent = () if known is None else tuple(known["absent"])
+        return _Note(flag, run_id, {root: dict(names) for root, names in stands.items()}, folders, absent)
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return None
 
 
@@ -174,18 +205,19 @@ def _looked_after(path: Path, roots: Sequence[Root], access: Access) -> Plants |
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        told, status = _read(path), os.fstat(fd)
-        if told is None or not os.path.samestat(status, os.lstat(path)):
+        note = _read(path)
+        status = os.fstat(fd)
+        if note is None or not os.path.samestat(status, os.lstat(path)):
             return None
-        flag, run_id, stands = told
-        ours = _ours(stands, roots)
+        ours = _ours(note.stands, roots)
         last = status.st_mtime_ns + _LATE_NS
-        plants = _set_aside(run_id, stands, ours, access, path.parent, last) if flag == _RUNNING else None
-        rest = {root: folders for root, folders in stands.items() if root not in ours}
-        if not rest or flag != _RUNNING:
+        plants = _set_aside(note, ours, access, path.parent, last) if note.flag == _RUNNING else None
+        rest = {root: folders for root, folders in note.stands.items() if root not in ours}
+        if not rest or note.flag != _RUNNING:
             path.unlink(missing_ok=True)
             return plants
-        text = flag + _MARK + json.dumps([run_id, rest]).encode()
+        known = None if note.folders is None else {"folders": note.folders, "absent": note.absent}
+        text = note.flag + _MARK + json.dumps([note.run_id, rest, known]).encode()
         os.pwrite(fd, text, 0)
         os.ftruncate(fd, len(text))
         os.utime(fd, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -196,30 +228,66 @@ def _looked_after(path: Path, roots: Sequence[Root], access: Access) -> Plants |
         os.close(fd)
 
 
-def _set_aside(
-    run_id: str, stands: Standing, ours: Mapping[str, Found], access: Access, aside: Path, last: int
-) -> Plants:
+def _set_aside(note: _Note, ours: Mapping[str, Found], access: Access, aside: Path, last: int) -> Plants:
     known = {
         (root, f"{start}/{folder}".strip("/")): names
         for noted, (root, start) in ours.items()
-        for folder, names in stands[noted].items()
+        for folder, names in note.stands[noted].items()
     }
     roots = tuple(dict.fromkeys(root for root, _ in ours.values()))
-    plan = Plan((), tuple(root.path for root in roots), (), NEVER, roots)
+    never = (*NEVER, *locks(Repositories(folders=note.folders or ())))
+    plan = Plan((), tuple(root.path for root in roots), (), never, roots)
     found, closed = at(plan, list(known), access)
+    new = [
+        (root, path)
+        for root, path in found
+        if path.rpartition("/")[2] not in known[root, path.rpartition("/")[0]] and excluded(never, root, path)
+    ]
     paths: list[str] = []
     where: list[str] = []
     left = [f"{legible(path)} cannot be listed" for path in closed]
-    for root, path in found:
-        folder, _, name = path.rpartition("/")
-        if name in known[root, folder] or excluded(NEVER, root, path) is None:
-            continue
+    for root, path in dict.fromkeys((*new, *_named(note, ours))):
         said = _one(access, root, path, aside, last, where)
         if said:
             left.append(said)
         else:
             paths.append(legible(root.shown(path)))
-    return Plants(run_id, tuple(paths), tuple(where), (*left, *_elsewhere(plan, ours, known, last)))
+    left += [*_elsewhere(plan, ours, known, last), *_made_repositories(note, ours, last)]
+    return Plants(note.run_id, tuple(paths), tuple(where), tuple(left))
+
+
+def _named(note: _Note, ours: Mapping[str, Found]) -> Iterator[Found]:
+    """List what git configs name, did not exist before and does now."""
+    for path in note.absent:
+        place = _place(path, ours)
+        if place is not None and os.path.lexists(path):
+            yield place
+
+
+def _made_repositories(note: _Note, ours: Mapping[str, Found], last: int) -> Iterator[str]:
+    """Report folders that git takes for repositories now though they are not called `.git`.
+
+    They stay: nobody knows whether they are the programs' work.
+    """
+    if note.folders is None:
+        return
+    roots = [Root(str(number), path, writable=True) for number, path in enumerate(ours)]
+    for folder in RepositoryFinder(roots, {}, lambda: None).look().folders:
+        place = _place(folder, ours)
+        if folder in note.folders or place is None:
+            continue
+        with contextlib.suppress(OSError):
+            if os.lstat(f"{folder}/HEAD").st_ctime_ns <= last:
+                shown = legible(place[0].shown(f"{place[1]}/HEAD".lstrip("/")))
+                yield f"{shown} may be new, and makes git use its folder as a repository; look at it before you use git"
+
+
+def _place(path: str, ours: Mapping[str, Found]) -> Found | None:
+    """Give an absolute path as a place in one of our roots; None where it lies in none."""
+    for noted, (root, _) in ours.items():
+        if f"{path}/".startswith(f"{noted.rstrip('/')}/"):
+            return root, path[len(root.path) :].strip("/")
+    return None
 
 
 def _elsewhere(plan: Plan, ours: Mapping[str, Found], known: Mapping[Found, Sequence[str]], last: int) -> Iterator[str]:

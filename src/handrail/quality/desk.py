@@ -25,6 +25,7 @@ class Bench:
     settings: Mapping[str, Mapping[str, Any]]
     home: Place  # the workspace itself, where linters find their configuration
     run: Path  # the run's folder
+    ruff: str | None = None  # as settings name it
     looks: dict[str, LintLook] = field(default_factory=dict)
 
 
@@ -37,7 +38,7 @@ class LintDesk:
 
     def find(self, path: str) -> Linter | None:
         """The linter for a file, by its name."""
-        return find_linter(path, self.bench.settings)
+        return find_linter(path, self.bench.settings, self.bench.ruff)
 
     async def run(self, linter: Linter, place: Place, data: bytes) -> Finished:
         """Run a linter on a content."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sysconfig
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from handrail.ports import Linter
+from handrail.sandbox.executables import find_executable
 from handrail.words import Place, PlaceKind, Root
 
 RUFF = ("check", "--output-format=json-lines", "--no-cache", "--no-fix", "--exit-zero", "--quiet")
@@ -39,15 +38,18 @@ FILES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def find_linter(path: str, settings: Mapping[str, Mapping[str, Any]]) -> Linter | None:
-    """The linter for a file; None where there is none, or where it is checked without a program."""
+def find_linter(path: str, settings: Mapping[str, Mapping[str, Any]], ruff: str | None = None) -> Linter | None:
+    """Find the linter for a file, with the `ruff` that settings name.
+
+    None where there is none, or where the file is checked without a program.
+    """
     name = path.rpartition("/")[2]
     for language, given in settings.items():
         patterns = given.get("files") or FILES.get(language, (f"*.{language}",))
         if any(fnmatchcase(path if "/" in pattern else name, pattern) for pattern in patterns):
             return _given(language, given)
     if name.endswith((".py", ".pyi")):
-        return _ruff()
+        return _ruff(ruff)
     if any(fnmatchcase(name, pattern) for pattern in SHELL):
         return Linter("shell", "bash", ("bash", "--norc", "--noprofile", "-n"), "bash", exit_codes=(0, 1, 2))
     return None
@@ -69,15 +71,14 @@ def _given(language: str, given: Mapping[str, Any]) -> Linter:
 
 
 @cache
-def _ruff() -> Linter | None:
-    """ruff, where it is installed beside this program or on the machine."""
-    for folder in (sysconfig.get_path("scripts"), "/usr/local/bin", "/usr/bin"):
-        program = Path(folder) / "ruff"
-        if program.is_file() and os.access(program, os.X_OK):
-            real = os.path.realpath(program)
-            argv = (real, *RUFF, "--stdin-filename", "{path}", "-")
-            return Linter("python", "ruff", argv, "ruff", exit_codes=(0,), reads=(_folder_of(real),))
-    return None
+def _ruff(named: str | None) -> Linter | None:
+    """Describe ruff, where it is installed beside this program or on the machine."""
+    program = find_executable("ruff", (), named)
+    if program is None:
+        return None
+    real = os.path.realpath(program)
+    argv = (real, *RUFF, "--stdin-filename", "{path}", "-")
+    return Linter("python", "ruff", argv, "ruff", exit_codes=(0,), reads=(_folder_of(real),))
 
 
 def _folder_of(program: str) -> Place:

@@ -10,13 +10,14 @@ from handrail.sandbox.bubblewrap import Bubblewrap
 from handrail.sandbox.fork_server import ForkServer
 from handrail.sandbox.launching import Confined, Sandbox
 from handrail.sandbox.native import Native
+from handrail.sandbox.plan import GAP_MEMORY
 from handrail.sandbox.supervised import Supervised
 from handrail.sandbox.unconfined import Unconfined
 from handrail.words import noun
 
-_WATCHED = "memory of all processes together is measured four times a second; the kernel bounds it for each one only"
 _SCRATCH = "the run's scratch folder is measured four times a second; files without a name are not counted in it"
-_TREE_MEMORY = "memory is bounded for each process, and for all together only as the machine bounds it"
+_SOCKETS = "sockets and FIFOs that appear in the roots while a program runs can be reached by it"
+_SEGMENTS = "System V shared memory that no process has attached is not counted"
 _NO_LANDLOCK = "this kernel offers no Landlock: the view made of mounts and the filter stand alone"
 _NOTHING = "nothing is confined: programs can do all that the runtime can"
 _SCOPES_SINCE = 6
@@ -30,6 +31,7 @@ class Offer:
     backend: str
     kind: Callable[[ForkServer, Confined], Sandbox]
     gaps: Callable[[], tuple[str, ...]]
+    program: str = ""  # the `bwrap` that settings name
 
     def confined(self) -> Confined:
         """Name it with its gaps on this machine."""
@@ -41,7 +43,7 @@ class Offer:
 
 
 def _native_gaps() -> tuple[str, ...]:
-    return (_WATCHED, _SCRATCH, *_no_landlock())
+    return (GAP_MEMORY, _SCRATCH, _SOCKETS, *_no_landlock())
 
 
 def _no_landlock() -> tuple[str, ...]:
@@ -50,7 +52,8 @@ def _no_landlock() -> tuple[str, ...]:
 
 def _bubblewrap_gaps() -> tuple[str, ...]:
     as_root = (bubblewrap.GAP_ROOT,) if os.geteuid() == 0 else ()
-    return (_TREE_MEMORY, _SCRATCH, *_no_landlock(), bubblewrap.GAP_REVIEW, bubblewrap.GAP_SIGNALS, *as_root)
+    measured = (GAP_MEMORY, _SEGMENTS, _SCRATCH, _SOCKETS)
+    return (*measured, *_no_landlock(), bubblewrap.GAP_REVIEW, bubblewrap.GAP_SIGNALS, *as_root)
 
 
 def _supervised_gaps() -> tuple[str, ...]:

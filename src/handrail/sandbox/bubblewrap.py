@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from handrail.own_imports import INTERPRETER, PACKAGE
 from handrail.sandbox import seccomp
+from handrail.sandbox.executables import find_executable
 from handrail.sandbox.fork_server import ForkServer
 from handrail.sandbox.inside.bubble import FIRST_DATA
 from handrail.sandbox.launching import Child, Confined, SetupFailed
 from handrail.sandbox.masks import HIDE, LOCK, Masks, masks
-from handrail.sandbox.native import asked, check, common, second_wall
+from handrail.sandbox.native import asked, check, common, second_wall, written_by
 from handrail.sandbox.plan import Plan
 from handrail.sandbox.system import links, names, system
 
-_INSIDE = Path(__file__).parent / "inside"
+_INSIDE = Path(PACKAGE) / "sandbox" / "inside"
 _ID = 1000
 _READ_ONLY_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 GAP_ROOT = "bubblewrap's programs run with root's own id, without capabilities: process limits do not hold"
@@ -29,8 +29,10 @@ GAP_REVIEW = "changes cannot be kept apart for review"
 class Bubblewrap:
     """Tier A by the bubblewrap program."""
 
-    def __init__(self, server: ForkServer, confined: Confined) -> None:
+    def __init__(self, server: ForkServer, confined: Confined, named: str | None = None) -> None:
+        """Take the `bwrap` that settings name, where they name one."""
         self.confined = confined
+        self._named = named
         self._server = server
 
     def spawn(
@@ -38,9 +40,10 @@ class Bubblewrap:
     ) -> Child:
         """Start a program; back once it was executed. Raises SetupFailed, and never runs it otherwise confined."""
         check(plan)
-        program = shutil.which("bwrap")
+        program = find_executable("bwrap", plan.write, self._named)
         if program is None:
-            raise SetupFailed("bubblewrap", 2, "Install bubblewrap, or choose another sandbox.", "no bwrap in PATH")
+            advice = "Install bubblewrap for the whole system, or choose another sandbox."
+            raise SetupFailed("bubblewrap", 2, advice, "no bwrap in the system's folders")
         if plan.review:
             raise SetupFailed("layers for review", 0, 'Use `exec.sandbox = "native"` for it.', GAP_REVIEW)
         return self._server.spawn(specify(program, plan, argv, cwd=cwd, env=env), stdin, stdout, stderr)
@@ -54,9 +57,9 @@ def specify(program: str, plan: Plan, argv: Sequence[str], *, cwd: str, env: Map
     """Write down everything the fork server needs to start one program in bubblewrap."""
     found = masks(plan)
     uid, gid = (_ID, _ID) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
-    files = [*system().files, *names(uid, gid)]
+    files = [*system().files, *names(uid, gid), *plan.files]
     line = _Line(plan, found, uid, gid)
-    last = (os.path.realpath(sys.executable), "-I", "-S", "-E", str(_INSIDE), "bubble")
+    last = (INTERPRETER, "-I", "-S", "-E", str(_INSIDE), "bubble")
     words = [program, *line.words(files), "--", *last]
     return {
         **common(plan),
@@ -98,7 +101,7 @@ class _Line:
 
     def _folders(self) -> Iterator[str]:
         chosen = dict.fromkeys((*system().folders, str(_INSIDE), *self._plan.read), "--ro-bind")
-        chosen |= dict.fromkeys(self._plan.write, "--bind")
+        chosen |= dict.fromkeys(written_by(self._plan), "--bind")
         for path, how in sorted(chosen.items(), key=lambda item: (item[0].count("/"), item[0])):
             yield from (how, path, path)
 

@@ -8,12 +8,15 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from handrail import __version__
 from handrail.errors import Code, Problem
 from handrail.sandbox import landlock
 from handrail.sandbox.backends import OFFERED, UNCONFINED, Offer
+from handrail.sandbox.bubblewrap import Bubblewrap
 from handrail.sandbox.launching import Confined, Sandbox, SetupFailed
 from handrail.sandbox.selftest import Finding, self_test
 
@@ -24,7 +27,12 @@ _FIX = (
 
 
 def choose(
-    *, backend: str = "auto", min_tier: str = "B", allow_unconfined: bool = False, cache_dir: Path | None = None
+    *,
+    backend: str = "auto",
+    min_tier: str = "B",
+    allow_unconfined: bool = False,
+    cache_dir: Path | None = None,
+    bwrap: str | None = None,
 ) -> Sandbox:
     """Give the strongest confinement that holds here. Raises Problem SANDBOX_UNAVAILABLE when none fits."""
     if backend == "none":
@@ -35,7 +43,7 @@ def choose(
             'programs would run unconfined: `exec.sandbox = "none"` counts only with `exec.allow_unconfined = true`.',
         )
     tried: list[Finding] = []
-    for offer in _wanted(backend, min_tier):
+    for offer in _wanted(backend, min_tier, bwrap):
         sandbox = offer.make()
         finding = _remembered(offer, cache_dir) or self_test(offer, sandbox)
         if finding.holds:
@@ -46,11 +54,11 @@ def choose(
     raise _unavailable(backend, min_tier, tried)
 
 
-def report() -> list[tuple[str, str, bool]]:
+def report(bwrap: str | None = None) -> list[tuple[str, str, bool]]:
     """Try every way there is and say what came of it: name, what was found, whether it holds."""
     lines: list[tuple[str, str, bool]] = []
     chosen: Offer | None = None
-    for offer in OFFERED:
+    for offer in _offered(bwrap):
         sandbox = offer.make()
         try:
             finding = self_test(offer, sandbox)
@@ -66,8 +74,17 @@ def report() -> list[tuple[str, str, bool]]:
     return [("tier", chosen.tier, True), ("backend", chosen.backend, True), *lines, *gaps]
 
 
-def _wanted(backend: str, min_tier: str) -> Iterator[Offer]:
+def _offered(bwrap: str | None) -> Iterator[Offer]:
+    """List the ways there are, with the `bwrap` that settings name."""
     for offer in OFFERED:
+        if bwrap is not None and offer.kind is Bubblewrap:
+            yield replace(offer, kind=partial(Bubblewrap, named=bwrap), program=bwrap)
+        else:
+            yield offer
+
+
+def _wanted(backend: str, min_tier: str, bwrap: str | None) -> Iterator[Offer]:
+    for offer in _offered(bwrap):
         if backend in ("auto", offer.backend) and (min_tier != "A" or offer.tier == "A"):
             yield offer
 
@@ -95,7 +112,8 @@ def _key(offer: Offer) -> list[object]:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         spaces = [os.readlink(f"/proc/self/ns/{name}") for name in ("user", "mnt")]
         kernel = [platform.release(), platform.version()]
-        return [boot, *kernel, *spaces, os.geteuid(), sys.executable, __version__, offer.backend, offer.tier]
+        here = [boot, *kernel, *spaces, os.geteuid(), sys.executable, __version__]
+        return [*here, offer.backend, offer.tier, offer.program]
     return []
 
 

@@ -13,17 +13,20 @@ import os
 import select
 import signal
 import socket
-import sys
 import threading
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from handrail.sandbox.launching import Child, SetupFailed
+from handrail.own_imports import INTERPRETER, PACKAGE
+from handrail.sandbox.launching import Child, DiskLayer, SetupFailed, remove_layers
 from handrail.sandbox.spawning import Started
 
-_FOLDER = Path(__file__).parent / "inside"
+_FOLDER = Path(PACKAGE) / "sandbox" / "inside"
 _START_SECONDS = 30.0
 _MAX_FDS = 8
+_FILE_CLOCK = 5  # CLOCK_REALTIME_COARSE: what file systems take their times from
 _PLAIN = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
 _CLOSED = "Try again; if it stays so, run `handrail doctor`."
 _ADVICE = {
@@ -49,8 +52,13 @@ class ForkServer:
         """Start what a specification says; back once the program was executed."""
         return self.begin(spec, (stdin, stdout, stderr)).finish()
 
-    def begin(self, spec: dict[str, Any], standard: tuple[int, ...] = ()) -> Start:
-        """Begin a start; without standard descriptors only the view is built, and waits for `Start.go`."""
+    def begin(
+        self, spec: dict[str, Any], standard: tuple[int, ...] = (), layers: Sequence[DiskLayer | None] = ()
+    ) -> Start:
+        """Begin a start; without standard descriptors only the view is built, and waits for `Start.go`.
+
+        The layers on disk are those that the specification names; they are removed with what was started.
+        """
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         told, tells = os.pipe()
         with contextlib.ExitStack() as theirs, far:
@@ -63,7 +71,7 @@ class ForkServer:
                 near.close()
                 os.close(told)
                 raise
-        return Start(near, told, spec)
+        return Start(near, told, spec, layers)
 
     def close(self) -> None:
         """End the server and, with it, all that it started."""
@@ -93,15 +101,15 @@ class ForkServer:
 
     def _start(self) -> None:
         """Execute the server with nothing of this process but one socket."""
-        if not sys.executable:
+        if not INTERPRETER:
             raise SetupFailed("fork server", errno.ENOENT, "There is no interpreter to start it with (sys.executable).")
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with far:
-            argv = [sys.executable, "-I", "-S", "-E", str(_FOLDER), str(far.fileno()), str(os.getpid())]
+            argv = [INTERPRETER, "-I", "-S", "-E", str(_FOLDER), str(far.fileno()), str(os.getpid())]
             far.set_inheritable(True)
             try:
                 # With the system's own ways of signals, whatever this process made of them.
-                pid = os.posix_spawn(sys.executable, argv, {}, setsid=True, setsigmask=(), setsigdef=_PLAIN)
+                pid = os.posix_spawn(INTERPRETER, argv, {}, setsid=True, setsigmask=(), setsigdef=_PLAIN)
             except OSError as error:
                 near.close()
                 raise SetupFailed("fork server", error.errno or 0, _CLOSED) from error
@@ -125,8 +133,12 @@ class ForkServer:
 class Start:
     """What comes in while one program is being started."""
 
-    def __init__(self, near: socket.socket, told: int, spec: dict[str, Any]) -> None:
+    def __init__(
+        self, near: socket.socket, told: int, spec: dict[str, Any], disk: Sequence[DiskLayer | None] = ()
+    ) -> None:
         self._near, self._told, self._spec = near, told, spec
+        self._disk = disk
+        self._began_ns = 0
         self._end_signal = signal.SIGKILL if spec["tier"] == "A" else signal.SIGTERM
         self._pid = 0
         self._first = self._leader = -1
@@ -139,7 +151,10 @@ class Start:
         """Execute a program in the view that was begun; back once that was done."""
         standard = (stdin, stdout, stderr)
         request = _held(program)
+        self._began_ns = time.clock_gettime_ns(_FILE_CLOCK)
         try:
+            for layer in filter(None, self._disk):
+                layer.begin()
             if self._spec["outer"]:
                 _give(standard, self._spec["outer"])
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", (request, *standard)))]
@@ -158,6 +173,7 @@ class Start:
                 self._near.shutdown(socket.SHUT_RDWR)  # closing alone would not tell it where a fork has a copy
             self._near.close()
             os.close(self._told)
+            remove_layers(self._disk)
 
     def finish(self) -> Child:
         """Receive until the program's execution closes the channel."""
@@ -182,6 +198,8 @@ class Start:
             listener=socket.socket(fileno=self._listener) if self._listener >= 0 else None,
             layers=self._layers if self._layers >= 0 else None,
             roots=[os.fsdecode(path) for path in self._spec["review"]],
+            disk=self._disk,
+            began_ns=self._began_ns,
             gaps=tuple(self._spec["gaps"]),
             scratch=os.fsdecode(self._spec["scratch_folder"]) if self._spec["scratch_folder"] else None,
             end_signal=self._end_signal,
@@ -240,6 +258,7 @@ class Start:
         for fd in (self._told, self._first, self._leader, self._listener, self._layers, self._log):
             if fd >= 0:
                 os.close(fd)
+        remove_layers(self._disk)
 
 
 def _give(standard: tuple[int, ...], outer: tuple[int, int]) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import select
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from handrail.errors import Code, Problem
@@ -47,6 +47,53 @@ class SetupFailed(Problem):
         text = f"nothing was run: the sandbox failed at {stage}" + (f" ({why})" if why else "")
         super().__init__(Code.SANDBOX_UNAVAILABLE, f"{text}. {advice}".strip(), stage=stage, errno=errno)
         self.stage, self.errno, self.advice = stage, errno, advice
+
+
+class DiskLayer(Protocol):
+    """A folder on disk with `upper` and `work` in it, which takes what a program changes in one root."""
+
+    path: str
+    began_ns: int  # when its program was started, by the clock of its file system
+
+    def begin(self) -> None:
+        """Take the time: the program is started now."""
+
+    def remove(self) -> None:
+        """Remove it with all that is left in it."""
+
+    def let_go(self) -> None:
+        """Remove it like that, or have it used once more where nothing was made in it."""
+
+
+@noun
+class Upper:
+    """Where the changes of one root are, once the program has ended."""
+
+    path: str  # the folder that holds what differs
+    layer: str  # the layer's own folder, on the file system of the root; empty: it is in memory
+    began_ns: int  # what has a later change time was changed by somebody else since
+
+
+@noun
+class PreparedIndex:
+    """The index of a git repository as a program sees it in a layer: tracked files that are hidden are marked."""
+
+    root: str
+    path: str  # beneath the root
+    before: bytes  # as it is below
+    after: bytes  # as it is in the layer
+    marked: frozenset[str]  # the files that were marked here
+    mode: int
+    mtime_ns: int  # git compares the times of files with it
+    ctime_ns: int
+    folders: tuple[tuple[str, int], ...]  # from the root down to it, with their modes
+
+
+def remove_layers(layers: Iterable[DiskLayer | None]) -> None:
+    """Remove what is on disk of some layers."""
+    for layer in layers:
+        if layer is not None:
+            layer.remove()
 
 
 class Sandbox(Protocol):
@@ -92,6 +139,8 @@ class Child:
         listener: socket | None = None,
         layers: int | None = None,
         roots: Sequence[str] = (),
+        disk: Sequence[DiskLayer | None] = (),
+        began_ns: int = 0,
         gaps: tuple[str, ...] = (),
         scratch: str | None = None,
         end_signal: int = signal.SIGKILL,
@@ -100,9 +149,12 @@ class Child:
         self.listener = listener  # inside, at 127.0.0.1:3128, when the plan names hosts
         self.gaps = gaps  # what this start could not hold beyond the sandbox's own gaps
         self.scratch = scratch  # a folder on disk that is its /tmp, where that has no file system of its own
-        self.upper: Mapping[str, str] | None = None  # root of the plan: folder with what the program changed in it
+        self.upper: Mapping[str, Upper] | None = None  # root of the plan: where what the program changed in it is
         if layers is not None:
-            self.upper = {root: f"/proc/self/fd/{layers}/{place}/upper" for place, root in enumerate(roots)}
+            self.upper = _uppers(layers, roots, disk, began_ns)
+        self.indexes: Sequence[PreparedIndex] = ()  # in the layers
+        self.unprepared: Sequence[str] = ()  # which indexes could not be prepared, and what that means
+        self._disk = disk
         self._first, self._leader, self._told, self._layers = first, leader, ended, layers
         self._end_signal = end_signal  # what a first process dies of with all others, or a supervisor acts on
         self._records = b""
@@ -154,10 +206,19 @@ class Child:
         return await self.wait()
 
     def discard(self) -> None:
-        """Drop the layer that changes went to."""
+        """Drop the layers that changes went to; takes a while where they hold much on disk."""
         layers, self._layers, self.upper = self._layers, None, None
         if layers is not None:
             os.close(layers)
+        disk = self._disk
+        self._disk = ()
+        for layer in disk:
+            if layer is not None:
+                layer.let_go()
+
+    def leave_layers(self) -> None:
+        """Let the layers on disk be: somebody has to look at what is in them."""
+        self._disk = ()
 
     def _hear(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._read():
@@ -193,6 +254,18 @@ class Child:
         if handle >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, number)
+
+
+def _uppers(layers: int, roots: Sequence[str], disk: Sequence[DiskLayer | None], began_ns: int) -> dict[str, Upper]:
+    """Say where the changes of each root are: on disk, or in the memory that a descriptor holds."""
+    found = {}
+    for place, root in enumerate(roots):
+        layer = disk[place] if place < len(disk) else None
+        if layer is None:
+            found[root] = Upper(f"/proc/self/fd/{layers}/{place}/upper", "", began_ns)
+        else:
+            found[root] = Upper(f"{layer.path}/upper", layer.path, layer.began_ns)
+    return found
 
 
 def _ready(fd: int, timeout_seconds: float) -> bool:

@@ -7,6 +7,7 @@ changed just now is looked at again, since two changes can fall into one tick of
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable
 
@@ -25,6 +26,7 @@ class Look:
     count: int
     folders: tuple[str, ...]
     suspects: tuple[tuple[str, str], ...]  # name, and file | folder | link
+    endpoints: tuple[str, ...] = ()  # names of sockets and FIFOs
 
 
 class Looks:
@@ -51,6 +53,7 @@ class Looks:
     def _look(self, folder: str, stamp: tuple[int, int, int, int]) -> Look:
         folders: list[str] = []
         suspects: list[tuple[str, str]] = []
+        endpoints: list[str] = []
         count = 0
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -58,6 +61,17 @@ class Looks:
                 name, is_folder = entry.name, entry.is_dir(follow_symlinks=False)
                 if is_folder:
                     folders.append(name)
+                elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink() and _is_endpoint(entry):
+                    endpoints.append(name)
                 if self._suspicious(name):
                     suspects.append((name, FOLDER if is_folder else LINK if entry.is_symlink() else FILE))
-        return Look(stamp, count, tuple(folders), tuple(suspects))
+        return Look(stamp, count, tuple(folders), tuple(suspects), tuple(endpoints))
+
+
+def _is_endpoint(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a socket or FIFO, behind which a program outside may listen."""
+    try:
+        mode = entry.stat(follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return False
+    return stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode)

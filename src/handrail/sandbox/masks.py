@@ -1,4 +1,4 @@
-"""Which paths below a plan's roots are hidden, locked or pinned, found by a bounded walk that follows no link."""
+"""Paths that a sandbox hides, locks or pins, found by one bounded walk that follows no link."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import json
 from collections import Counter
 from functools import lru_cache
 
+from handrail.policy.patterns import path_matches, rule_path
 from handrail.sandbox.launching import SetupFailed
 from handrail.sandbox.looks import FOLDER, Look, Looks
 from handrail.sandbox.looks import LINK as A_LINK
-from handrail.sandbox.plan import Plan
+from handrail.sandbox.plan import SCRATCH, Plan
+from handrail.sandbox.shown import find_hidden
 from handrail.words import Exclusion, Root, noun
 from handrail.workspace.exclude import Leaves, last_names, leaves_out
 
@@ -44,9 +46,9 @@ def masks(plan: Plan) -> Masks:
     """Find what must be masked. Raises SetupFailed where not everything could be looked at."""
     found: dict[str, str] = {}
     room = MAX_ENTRIES
-    if plan.excluded or plan.locked:
-        for root, rules in rules_of(plan):
-            room = _look_below(root, rules, found, room)
+    for root, rules in rules_of(plan):
+        room = _look_below(root, rules, plan.sockets, found, room)
+    found |= dict.fromkeys(find_hidden(plan.own, (*plan.read, *plan.write), plan.sockets), HIDE)
     _pin_roots(plan, found)
     ordered = sorted(found.items(), key=lambda item: (item[0].count("/"), item[0]))
     return Masks(
@@ -63,7 +65,7 @@ def roots_of(plan: Plan) -> list[Root]:
     return [named.get(path) or Root(path, path, path in plan.write) for path in paths]
 
 
-def _look_below(root: Root, rules: Rules, found: dict[str, str], room: int) -> int:
+def _look_below(root: Root, rules: Rules, sockets: tuple[str, ...], found: dict[str, str], room: int) -> int:
     above = root.path.rstrip("/")
     waiting = [("", False)]  # a folder, and whether it is locked as a whole
     while waiting:
@@ -79,10 +81,20 @@ def _look_below(root: Root, rules: Rules, found: dict[str, str], room: int) -> i
         for name, how in judged.items():
             if how is not None:
                 _add(above, start + name, how, found)
+        for name in look.endpoints:
+            if not _is_reachable(root, start + name, sockets):
+                _add(above, start + name, HIDE, found)
         waiting += [
             (start + name, held or judged.get(name) == LOCK) for name in look.folders if judged.get(name) != HIDE
         ]
     return room
+
+
+def _is_reachable(root: Root, path: str, sockets: tuple[str, ...]) -> bool:
+    """Whether a program may use a socket or FIFO: settings name it, or only programs of this run can have made it."""
+    if root.name == SCRATCH:
+        return True
+    return any(path_matches(pattern, rule_path(pattern, root, path)) for pattern in sockets)
 
 
 def _looked(above: str, folder: str, rules: Rules, found: dict[str, str]) -> Look | None:

@@ -13,8 +13,10 @@ from typing import Any
 
 from handrail.sandbox import landlock, seccomp
 from handrail.sandbox.fork_server import ForkServer, Start
-from handrail.sandbox.launching import READY_SECONDS, Child, Confined, SetupFailed
-from handrail.sandbox.masks import Masks, masks
+from handrail.sandbox.git_indexes import Prepared, prepare_indexes
+from handrail.sandbox.inside.root import ON_DISK
+from handrail.sandbox.launching import READY_SECONDS, Child, Confined, PreparedIndex, SetupFailed
+from handrail.sandbox.masks import HIDE, Masks, masks
 from handrail.sandbox.plan import Bounds, Plan
 from handrail.sandbox.system import NEVER, links, names, system
 
@@ -59,13 +61,18 @@ class Native:
         outer = outside_ids()
         program = asked(argv, cwd, env)
         for left in reversed(range(_TRIES)):
-            spec = self._specified(plan, outer)
+            spec, (indexes, unread) = self._specified(plan, outer)
             ready = self._taken(spec, plan)
             try:
-                return (ready or self._server.begin(spec)).go(program, stdin, stdout, stderr)
+                child = (ready or self._begin(spec, plan)).go(program, stdin, stdout, stderr)
+                child.indexes = indexes
+                child.unprepared = unread
+                return child
             except SetupFailed as failure:
                 if failure.stage == "owners of the workspace" and outer:
                     outer = None
+                elif failure.stage == ON_DISK and plan.layers is not None:
+                    plan.layers.use_memory()
                 elif not left or (failure.stage != "masks" and not (ready and failure.stage == "start")):
                     raise
         raise AssertionError("unreachable")
@@ -80,9 +87,9 @@ class Native:
             return None
         try:
             check(plan)
-            spec = self._specified(plan, outside_ids())
+            spec, _ = self._specified(plan, outside_ids())
             stands = _standing(spec, plan)  # before it is built: what is replaced meanwhile must not fit any more
-            start = self._server.begin(spec)
+            start = self._begin(spec, plan)
         except SetupFailed:
             return None  # told where it is needed
         with self._lock:
@@ -95,10 +102,21 @@ class Native:
             self._let_go(view.start)
         self._server.close()
 
-    def _specified(self, plan: Plan, outer: tuple[int, int] | None) -> dict[str, Any]:
+    def _begin(self, spec: dict[str, Any], plan: Plan) -> Start:
+        """Begin a start, with layers of its own where changes are reviewed."""
+        if not plan.review or plan.layers is None:
+            return self._server.begin(spec)
+        layers = [plan.layers.make(path) for path in plan.write]
+        paths = [b"" if layer is None else os.fsencode(layer.path) for layer in layers]
+        return self._server.begin({**spec, "layers": paths}, layers=layers)
+
+    def _specified(self, plan: Plan, outer: tuple[int, int] | None) -> tuple[dict[str, Any], Prepared]:
+        """Write down what a start needs, and which indexes of git are prepared for it."""
         found = masks(plan)
         self._looked_at = found.looked_at
-        return specify(plan, found, outer=outer)
+        hidden = (path for path, how in found.paths if how == HIDE)
+        indexes = prepare_indexes(plan.write, hidden) if plan.review else ((), ())
+        return {**specify(plan, found, outer=outer), "indexes": [_index(index) for index in indexes[0]]}, indexes
 
     def _taken(self, spec: dict[str, Any], plan: Plan) -> Start | None:
         """A view that waits and is the very one that would be built now: the same, of the same files."""
@@ -120,6 +138,12 @@ class Native:
             self._ready = left
         if waiting:
             start.drop()
+
+
+def _index(index: PreparedIndex) -> tuple[Any, ...]:
+    """Write down an index that goes to a layer."""
+    folders = [(os.fsencode(path), mode) for path, mode in index.folders]
+    return os.fsencode(index.root), os.fsencode(index.path), index.after, index.mode, index.mtime_ns, folders
 
 
 def _standing(spec: dict[str, Any], plan: Plan) -> list[tuple[int, ...]]:
@@ -146,7 +170,7 @@ def check(plan: Plan) -> None:
 def specify(plan: Plan, found: Masks, *, outer: tuple[int, int] | None) -> dict[str, Any]:
     """Write down everything the fork server needs to build the view of a plan in tier A."""
     return {
-        **_same_each_time(plan.read, plan.write, plan.review, bool(plan.hosts), plan.bounds, outer),
+        **_same_each_time(plan.read, plan.write, plan.review, plan.listens, plan.bounds, outer, plan.cache, plan.files),
         "masks": [(os.fsencode(path), how) for path, how in found.paths],
         "gaps": _gaps(found, outer),
     }
@@ -160,10 +184,12 @@ def _same_each_time(
     listens: bool,
     bounds: Bounds,
     outer: tuple[int, int] | None,
+    cached: str,
+    files: tuple[tuple[str, bytes], ...],
 ) -> dict[str, Any]:
     """What does not depend on what lies below the roots."""
     seen = system()
-    plan = Plan(read, write, hosts=("",) if listens else (), review=review, bounds=bounds)
+    plan = Plan(read, write, asks_hosts=listens, review=review, bounds=bounds, cache=cached)
     uid, gid = (_INSIDE, _INSIDE) if outer else (os.geteuid(), os.getegid())
     binds = _binds(plan, seen.folders)
     return {
@@ -174,11 +200,10 @@ def _same_each_time(
         "outer": outer,
         "owned": [(path, writable) for path, writable, ours in binds if ours] if outer else [],
         "binds": binds,
-        "files": [(os.fsencode(path), text) for path, text in (*seen.files, *names(uid, gid))],
+        "files": [(os.fsencode(path), text) for path, text in (*seen.files, *names(uid, gid), *files)],
         "links": [(os.fsencode(path), os.fsencode(target)) for path, target in links((*read, *write))],
         "review": [os.fsencode(path) for path in write] if review else [],
         "scratch": bounds.scratch_bytes,
-        "memory": bounds.memory_bytes,
         "landlock": second_wall(plan),
         "seccomp": seccomp.program(seccomp.Filter(os.uname().machine, network=True, unix=True, ipc=True)),
     }
@@ -197,12 +222,15 @@ def common(plan: Plan) -> dict[str, Any]:
     """What every way of starting a program is told alike."""
     return {
         "limits": limits(plan.bounds),
+        "memory": plan.bounds.memory_bytes,
         "umask": 0o022,
         "confined": True,
         "outer": None,
         "owned": [],
         "review": [],
-        "listen": PORT if plan.hosts else 0,
+        "listen": PORT if plan.listens else 0,
+        "layers": [],
+        "indexes": [],
         "bubble": None,
         "bubble_data": [],
         "scratch_folder": None,
@@ -226,9 +254,14 @@ def _binds(plan: Plan, folders: tuple[str, ...]) -> list[tuple[bytes, bool, bool
     """Every folder shown: path, whether it is for writing, whether it is the plan's; the more specific last."""
     chosen = dict.fromkeys(folders, (False, False))
     chosen |= dict.fromkeys(plan.read, (False, True))
-    chosen |= dict.fromkeys(plan.write, (True, True))
+    chosen |= dict.fromkeys(written_by(plan), (True, True))
     ordered = sorted(chosen.items(), key=lambda item: (item[0].count("/"), item[0]))
     return [(os.fsencode(path), writable, ours) for path, (writable, ours) in ordered]
+
+
+def written_by(plan: Plan) -> tuple[str, ...]:
+    """List the folders that programs write: the plan's roots, and the cache."""
+    return (*plan.write, plan.cache) if plan.cache else plan.write
 
 
 def second_wall(plan: Plan) -> tuple[bytes, list[tuple[bytes, int]]] | None:
@@ -241,7 +274,7 @@ def second_wall(plan: Plan) -> tuple[bytes, list[tuple[bytes, int]]] | None:
     everything = files & ~_DEVICES_ARE_MADE
     devices = files & (_READ_FILE | _READ_DIR | _WRITE_FILE | _TRUNCATE | _IOCTL)
     rules = [(b"/", _EXECUTE | _READ_FILE | _READ_DIR), (b"/dev", devices)]
-    rules += [(path, everything) for path in (b"/tmp", b"/dev/shm", *map(os.fsencode, plan.write))]
+    rules += [(path, everything) for path in (b"/tmp", b"/dev/shm", *map(os.fsencode, written_by(plan)))]
     return struct.pack(f"={len(fields)}Q", *fields), rules
 
 

@@ -18,7 +18,7 @@ from handrail.sandbox.fork_server import ForkServer
 from handrail.sandbox.launching import Child, Confined, SetupFailed
 from handrail.sandbox.masks import HIDE, LOCK, Masks, masks
 from handrail.sandbox.native import asked, check, common
-from handrail.sandbox.plan import Plan
+from handrail.sandbox.plan import GAP_MEMORY, Plan
 from handrail.sandbox.system import system
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = 1, 2, 4, 8, 1 << 14, 1 << 15
@@ -41,7 +41,7 @@ GAPS = (
     "there is no network, not even a local one",
     "pseudo-terminals, shared memory and local sockets by path do not work",
     "scratch folders are measured four times a second, files without a name not counted",
-    "memory is bounded for each process only",
+    GAP_MEMORY,
     "the limit of processes counts all that the user has",
 )
 GAP_SIGNALS = "this kernel's Landlock does not hold back signals to other processes of the same user"
@@ -86,16 +86,28 @@ def _possible(plan: Plan) -> None:
 def specify(plan: Plan, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], scratch: str) -> dict[str, Any]:
     """Write down everything the fork server needs to start one program in tier B."""
     homes = {name: scratch for name in ("HOME", "TMPDIR") if env.get(name, "/tmp") == "/tmp"}  # noqa: S108
+    copies = _copied(plan, scratch)
+    moved = {name: copies[value] for name, value in env.items() if value in copies}
     found = masks(plan)
     return {
         **common(plan),
-        **asked(argv, cwd, {**env, **homes}),
+        **asked(argv, cwd, {**env, **homes, **moved}),
         "tier": "B",
         "scratch_folder": os.fsencode(scratch),
         "landlock": domain(plan, found, scratch),
         "seccomp": seccomp.program(seccomp.Filter(os.uname().machine, network=False, unix=False, ipc=False)),
         "gaps": [f"{path} is a link: what it leads to is protected, the link is not" for path in found.links],
     }
+
+
+def _copied(plan: Plan, scratch: str) -> dict[str, str]:
+    """Write the plan's files into the program's own folder, since nothing can be put elsewhere; where each is now."""
+    copies: dict[str, str] = {}
+    for path, text in plan.files:
+        copies[path] = os.path.join(scratch, f".{os.path.basename(path)}")
+        with open(copies[path], "wb") as file:
+            file.write(text)
+    return copies
 
 
 def domain(plan: Plan, found: Masks, scratch: str) -> tuple[bytes, list[Rule]]:
@@ -106,8 +118,8 @@ def domain(plan: Plan, found: Masks, scratch: str) -> tuple[bytes, list[Rule]]:
     files = struct.unpack_from("=Q", landlock.handled(version))[0]
     fields = [files, *([_TCP] if version >= 4 else []), *([_SCOPES] if version >= 6 else [])]
     everything = files & ~_DEVICES_ARE_MADE & ~_IOCTL
-    rules = list(_system(files))
-    rules.append((os.fsencode(scratch), everything))
+    rules = list(_system(files, dict(found.paths), {*plan.read, *plan.write}))
+    rules += [(os.fsencode(path), everything) for path in (scratch, plan.cache) if path]
     for path in sorted({*plan.read, *plan.write}, key=len):
         rights = everything if path in plan.write else _READ
         rules += _below(path, rights, dict(found.paths), {*plan.read, *plan.write} - {path})
@@ -118,9 +130,14 @@ def domain(plan: Plan, found: Masks, scratch: str) -> tuple[bytes, list[Rule]]:
     return struct.pack(f"={len(fields)}Q", *fields), rules
 
 
-def _system(files: int) -> Iterator[Rule]:
+def _system(files: int, found: dict[str, str], roots: set[str]) -> Iterator[Rule]:
     seen = system()
-    for path in (*seen.folders, *(path for path, _ in seen.links), *(path for path, _ in seen.files)):
+    for path in seen.folders:
+        if any(mask.startswith(f"{path}/") for mask in found):
+            yield from _below(path, _READ, found, roots)
+        else:
+            yield os.fsencode(path), _READ if os.path.isdir(path) else _READ & _OF_FILES
+    for path in (*(path for path, _ in seen.links), *(path for path, _ in seen.files)):
         if path != "/var/tmp" and os.path.exists(path):  # noqa: S108
             yield os.fsencode(path), _READ if os.path.isdir(path) else _READ & _OF_FILES
     for path in (*(f"/etc/{name}" for name in _ETC), *(f"/proc/{name}" for name in _PROC)):

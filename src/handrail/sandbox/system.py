@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from handrail.sandbox.toolchains import find_toolchains
 from handrail.words import noun
 
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
@@ -45,6 +46,8 @@ class System:
     folders: tuple[str, ...]
     links: tuple[tuple[str, str], ...]  # where, to what
     files: tuple[tuple[str, bytes], ...]
+    interpreter: tuple[str, ...] = ()  # folders that hold the running interpreter alone
+    toolchains: tuple[str, ...] = ()  # those of the folders that lie below the home
 
 
 @cache
@@ -61,14 +64,22 @@ def system() -> System:
             folders.append(path)
     for path in (f"/etc/{name}" for name in _ETC_FILES):
         _file(path, folders, links, files)
-    folders += [path for path in _interpreter() if not _below(path, folders)]
-    return System(tuple(folders), tuple(links), tuple(files))
+    interpreter = [path for path in _interpreter() if not is_below(path, folders)]
+    found = find_toolchains(os.path.expanduser("~"))
+    toolchains = tuple(path for path in found.folders if not is_below(path, folders))
+    inside = tuple(path for path in interpreter if os.path.isdir(path) and not os.path.islink(path))
+    interpreter = [path for path in interpreter if not is_below(path, toolchains)]
+    links += [(path, os.readlink(path)) for path in interpreter if os.path.islink(path)]
+    links += [(path, target) for path, target in found.links if not is_below(path, (*folders, *toolchains))]
+    interpreter = [path for path in interpreter if not os.path.islink(path)]
+    shown = (*folders, *interpreter, *toolchains, *found.files)
+    return System(shown, tuple(links), tuple(files), inside, toolchains)
 
 
 def links(roots: Iterable[str]) -> list[tuple[str, str]]:
     """Give the links but for one that would lead a root astray: /var/tmp, where a root is below it."""
     shown = list(roots)
-    return [(path, target) for path, target in system().links if not any(_below(root, [path]) for root in shown)]
+    return [(path, target) for path, target in system().links if not any(is_below(root, [path]) for root in shown)]
 
 
 def names(uid: int, gid: int) -> tuple[tuple[str, bytes], ...]:
@@ -102,10 +113,20 @@ def _file(path: str, folders: list[str], links: list[tuple[str, str]], files: li
 
 
 def _interpreter() -> list[str]:
-    """Where the running interpreter and its libraries are, if not among the system's programs."""
-    roots = {os.path.realpath(path) for path in (sys.base_prefix, sys.base_exec_prefix)}
-    return sorted(path for path in roots if path not in ("/", "/home", "/root") and os.path.isdir(path))
+    """Name the parts of the running interpreter: programs, modules and its own library, but not the whole prefix.
+
+    A prefix such as `~/.local` holds much that is none of a program's business.
+    """
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    found: set[str] = set()
+    for prefix in {os.path.realpath(path) for path in (sys.base_prefix, sys.base_exec_prefix)}:
+        found.add(f"{prefix}/bin")
+        for lib in {"lib", sys.platlibdir}:
+            found.add(f"{prefix}/{lib}/{version}")
+            found |= {str(path) for path in Path(prefix, lib).glob("libpython*")}
+    return sorted(path for path in found if os.path.lexists(path))
 
 
-def _below(path: str, folders: list[str]) -> bool:
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of some folders or lies in one."""
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)

@@ -10,7 +10,7 @@ lint     what is taken, but probably not meant
 from __future__ import annotations
 
 from handrail.settings.layers import Origin
-from handrail.settings.loading import Loaded, ReadFile, load
+from handrail.settings.loading import Loaded, ReadFile, fix, load
 from handrail.settings.model import Key, Meets, RuleEntry, Settings, keys, rule_keys
 from handrail.settings.paths import cache_dir, config_dir, runs_dir, state_dir, user_file
 from handrail.settings.presets import PRESETS, preset, preset_text, write_new
@@ -28,6 +28,7 @@ __all__ = [
     "TrustStore",
     "cache_dir",
     "config_dir",
+    "fix",
     "keys",
     "load",
     "preset",

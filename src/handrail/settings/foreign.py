@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
@@ -145,7 +146,10 @@ _CORE_TOOLS = {
 
 
 def tool_hub(core_tools: Mapping[str, Any]) -> Config:
-    """Settings from a CoreToolsConfig; private ranges stay blocked whatever `blockedCidrs` says."""
+    """Settings from a CoreToolsConfig; private ranges stay blocked whatever `blockedCidrs` says.
+
+    An inner address is reached where `allowedHosts` names its network, such as "10.1.0.0/16", beside the host.
+    """
     _known(core_tools, ("sandboxRoot", *_CORE_TOOLS), "CoreToolsConfig")
     root = core_tools.get("sandboxRoot")
     if not isinstance(root, str) or not os.path.isabs(root):
@@ -156,6 +160,10 @@ def tool_hub(core_tools: Mapping[str, Any]) -> Config:
         if name in core_tools:
             value = core_tools[name]
             config[section][key] = list(value) if isinstance(value, (list, tuple)) else value
+    if "allowedHosts" in core_tools:
+        hosts = _texts(core_tools, "allowedHosts", "CoreToolsConfig")
+        config["http"]["allowed_hosts"] = [host for host in hosts if "/" not in host]
+        config["http"]["allowed_networks"] = [host for host in hosts if "/" in host]
     return config
 
 
@@ -244,12 +252,24 @@ def clude(policy: Mapping[str, Any]) -> Config:
     if (most := policy.get("max_output_bytes")) is not None:
         if not isinstance(most, int) or isinstance(most, bool) or most < 1:
             raise SettingsFault(f"{what}: max_output_bytes: expected a whole number above 0, got {most!r}")
-        config["limits"] = {**config.get("limits", {}), "max_output_bytes": most}
+        # No line is shorter than one byte, so bytes are what bounds.
+        config["limits"] = {**config["limits"], "max_output_bytes": most, "max_output_lines": most}
     if hosts := _texts(policy, "network_allowlist", what):
-        networks = [host for host in hosts if "/" in host]
-        config["http"] |= {"allowed_hosts": [h for h in hosts if "/" not in h], "allowed_networks": networks}
+        names = [host for host in hosts if "/" not in host]
+        networks = [*(host for host in hosts if "/" in host), *filter(None, map(_own_network, names))]
+        config["http"] |= {"allowed_hosts": names, "allowed_networks": networks}
+        config["exec"]["allowed_hosts"] = names
         config["rules"] = [rule for rule in config["rules"] if rule.get("touch") != "net.connect"]
     return config
+
+
+def _own_network(host: str) -> str | None:
+    """Give the network of the one address that is named, with a port or without; None for a name."""
+    bare = host.rpartition(":")[0] if host.count(":") == 1 or "]:" in host else host
+    try:
+        return str(ipaddress.ip_network(bare.strip("[]")))
+    except ValueError:
+        return None
 
 
 # ── skills-agent ─────────────────────────────────────────────────────────────────────────────

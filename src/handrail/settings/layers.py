@@ -21,7 +21,7 @@ PREFIX = "HANDRAIL_"
 SCRATCH = "run:workspace"
 MOST_TOLD = 20  # faults of one file: looking for the key that was meant takes its time
 _FOLDERS = ("runs_dir", "workspace.root", "workspace.read", "workspace.write")
-_TOP = ("mode", "runs_dir", "rules")
+_TOP = ("mode", "environment", "runs_dir", "rules")
 _LITERALS = re.compile(r"\\[^bBAz]|\[\^?\]?(?:\\.|[^\]\\])*\]")  # escapes and character classes
 
 
@@ -91,6 +91,10 @@ def mapping_layer(data: Mapping[str, Any], name: str, base: Base) -> Layer:
     return _layer(nested, lambda _path: Origin(name), base)
 
 
+class NamedSettings(dict[str, Any]):
+    """Settings that a command line names by a preset or another system's file: HANDRAIL_ variables beat them."""
+
+
 def environment_layer(environment: Environment, base: Base) -> Layer | None:
     """Check `HANDRAIL_SECTION__KEY` variables; None where there is none."""
     nested: dict[str, Any] = {}
@@ -131,8 +135,8 @@ def _layer(
         _check_pattern(pattern, source(("redaction", "patterns", name)).where, name)
     rules = tuple((rule, source(("rules", number))) for number, rule in enumerate(written.rules))
     for rule, origin in rules:
-        if rule.tool is None and rule.touch is None and rule.target is None:
-            raise SettingsFault(f"{origin.where}: a rule needs at least one of `tool`, `touch`, `target`")
+        if rule.tool is None and rule.touch is None and rule.target is None and rule.risk is None:
+            raise SettingsFault(f"{origin.where}: a rule needs at least one of `tool`, `touch`, `target`, `risk`")
     return Layer(values, rules, source, trusted, changed)
 
 

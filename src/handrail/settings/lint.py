@@ -103,10 +103,7 @@ def _roots(loaded: Loaded, environment: Environment | None) -> Iterator[Lint]:
 
 
 def _lists(loaded: Loaded) -> Iterator[Lint]:
-    tools, workspace = loaded.settings.tools, loaded.settings.workspace
-    if not any(not item.startswith("!") for item in workspace.protected):
-        text = "workspace.protected is empty: tools may read `.env` files"
-        yield Lint("warning", loaded.where("workspace.protected"), text, 'protected = [".env*", "!.env.example"]')
+    tools = loaded.settings.tools
     if not tools.enable and loaded.where("tools.enable"):
         text = "tools.enable is empty: only low-risk tools are offered, nothing that writes"
         yield Lint("note", loaded.where("tools.enable"), text, 'enable = ["fs"] if files are to be written')

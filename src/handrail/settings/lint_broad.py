@@ -41,6 +41,8 @@ def _rule(rule: RuleEntry) -> Iterator[Lint]:
             yield Lint("warning", rule.where, f"{rule.id} allows everything ({rule.target})", fix)
         elif _about(rule.touch, "proc") and (name := _runs_code(rule.target)):
             yield _code(rule.where, f"{rule.id} allows {rule.target!r}", name)
+    elif rule.tool is None and rule.touch is None:
+        yield Lint("warning", rule.where, f"{rule.id} allows all that tools of {rule.risk} risk do", "give it a touch")
     elif rule.tool is None and rule.touch in _CHANGING:
         yield Lint("warning", rule.where, f"{rule.id} allows every {rule.touch}", "give it a target")
     elif rule.tool is not None and _about(rule.touch, "proc") and rule.tool.startswith("run_"):

@@ -28,6 +28,7 @@ def rules_lint(loaded: Loaded, catalog: Catalog) -> Iterator[Lint]:
         yield from _misspelt(rule)
         yield from _outside(rule, loaded)
         yield from _unknown(rule, catalog)
+        yield from _other_environment(rule, loaded)
     yield from _beaten(rules)
 
 
@@ -62,6 +63,10 @@ def _unknown(rule: RuleEntry, catalog: Catalog) -> Iterator[Lint]:
         fix = f"a rule takes one tool: {', '.join(of_set)}" if of_set else f"did you mean {near!r}?" if near else ""
         yield _never(rule, f"there is no tool {rule.tool!r}", fix)
         return
+    if rule.tool is not None and rule.risk not in (None, catalog.get(rule.tool).risk.value):
+        risk = catalog.get(rule.tool).risk.value
+        yield _never(rule, f"the risk of {rule.tool} is {risk}, not {rule.risk}", f'risk = "{risk}", or leave it out')
+        return
     if rule.touch is None or (rule.tool is None and rule.touch in _COMMON):
         return
     tools = [catalog.get(rule.tool)] if rule.tool is not None else list(catalog)
@@ -69,6 +74,16 @@ def _unknown(rule: RuleEntry, catalog: Catalog) -> Iterator[Lint]:
     if not any(_touch_covers(rule.touch, kind) for kind in kinds):
         who = f"{rule.tool} touches" if rule.tool is not None else "any tool touches"
         yield _never(rule, f"{rule.touch} is nothing that {who}", f"there are {', '.join(sorted(kinds))}")
+
+
+def _other_environment(rule: RuleEntry, loaded: Loaded) -> Iterator[Lint]:
+    """Name a rule that does not count where this runs."""
+    here = loaded.settings.environment
+    if rule.environment not in (None, here):
+        current = f"the environment is {here!r}" if here else "no environment is set"
+        text = f"{rule.id} applies only in the environment {rule.environment!r}; {current}, so it does not apply now"
+        fix = f"set HANDRAIL_ENVIRONMENT={rule.environment} to apply it"
+        yield Lint("note", rule.where, text, fix)
 
 
 def _beaten(rules: Sequence[RuleEntry]) -> Iterator[Lint]:
@@ -90,7 +105,7 @@ def _beaten(rules: Sequence[RuleEntry]) -> Iterator[Lint]:
 
 def _covers(wide: RuleEntry, narrow: RuleEntry) -> bool:
     """Whether one rule matches whatever the other does; a wrong no is possible, a wrong yes is not."""
-    for name in ("tool", "skill", "caller"):
+    for name in ("tool", "skill", "caller", "risk", "environment"):
         if getattr(wide, name) not in (None, getattr(narrow, name)):
             return False
     if wide.touch is not None and (narrow.touch is None or not _touch_covers(wide.touch, narrow.touch)):
@@ -109,8 +124,18 @@ def _target_covers(wide: RuleEntry, narrow: RuleEntry) -> bool:
     if narrow.touch == "net.connect":
         return plain and ":" in narrow.target and host_matches(wide.target, narrow.target)
     if narrow.touch == "proc.exec":
+        if not restricts and _says_more(wide.target.split(), narrow.target.split()):
+            return False
         return plain and words_match(wide.target, narrow.target.split(), prefix=restricts)
     return _about_files(narrow) and _paths_cover(wide.target, narrow.target, restricts)
+
+
+def _says_more(wide: Sequence[str], narrow: Sequence[str]) -> bool:
+    """Whether the words of an allow rule open what fewer words do not: a script, or what a git command writes."""
+    from handrail.policy.shell import git
+    from handrail.policy.shell.scripts import file_of
+
+    return bool(file_of(narrow)) or bool(set(git.writes(narrow)) - set(git.writes(wide)))
 
 
 def _paths_cover(wide: str, narrow: str, restricts: bool) -> bool:

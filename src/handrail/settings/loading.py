@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 from handrail.errors import SettingsFault
 from handrail.settings import paths
 from handrail.settings.files import Document, document_of, project_documents, read_document, way_to
-from handrail.settings.layers import Base, Layer, Origin, environment_layer, file_layer, mapping_layer
+from handrail.settings.layers import (
+    Base,
+    Layer,
+    NamedSettings,
+    Origin,
+    environment_layer,
+    file_layer,
+    mapping_layer,
+)
 from handrail.settings.merge import Merged
 from handrail.settings.model import BY_NAME, RuleEntry, Settings, Written
 from handrail.settings.trust import TrustStore, trust_store
@@ -44,12 +52,31 @@ class Loaded:
     files: tuple[ReadFile, ...]
     digest: str  # of the effective values, not of their places
     workspace: str = ""  # the folder the project's file was looked for in
+    protected: tuple[tuple[str, ...], ...] = ()  # workspace.protected in groups: a `!name` counts within its own
     fault: str = ""  # why the project's file, as it is now, was not taken: what it said before counts
 
     def where(self, key: str) -> str:
         """The place of a setting, such as `handrail.toml:14`; empty for a default."""
         origin = self.origins[key]
         return "" if origin.layer == "default" else origin.where
+
+    def describe_origin(self, key: str, value: object) -> str:
+        """Name every place that a value comes from: a list that adds up has one for each layer that lengthened it."""
+        whole = self.origins[key]
+        if not isinstance(value, list | tuple) or not value:
+            return whole.where
+        return ", ".join(dict.fromkeys(self.origins.get(f"{key}.{item}", whole).where for item in value))
+
+
+def fix(loaded: Loaded, values: Mapping[str, Any]) -> Loaded:
+    """Give settings in which a front end's own values stand, by dotted names; they are known to fit."""
+    settings = loaded.settings
+    for name, value in values.items():
+        section, _, inner = name.partition(".")
+        changed = getattr(settings, section).model_copy(update={inner: value})
+        settings = settings.model_copy(update={section: changed})
+    origins = {**loaded.origins, **dict.fromkeys(values, Origin("hook"))}
+    return replace(loaded, settings=settings, origins=origins)
 
 
 class Sources(NamedTuple):
@@ -76,7 +103,8 @@ def load(
 
     Without `config`: defaults, the user's file, the project's file, environment, flags. A `config` takes the place of
     the user's and the project's file, which are then not read. A path is what `--config` names, so the environment
-    still applies; a mapping comes from a program that says all it wants, so the environment does not.
+    still applies, as it does to a preset or another system's file that a command line names (`NamedSettings`). Any
+    other mapping comes from a program that says all it wants, so the environment does not apply.
     Folders that settings name are taken from `workspace`, a relative `config` from the current folder.
     With `former`, a project's file that cannot be taken counts as it did there: whoever can write it must not decide
     whether a change of the others counts.
@@ -108,14 +136,21 @@ def _laid(sources: Sources, former: Loaded | None) -> Loaded:
     else:
         for layer in _file_layers(sources, former, files):
             merged.take(layer)
-    if not isinstance(config, Mapping) and (variables := environment_layer(base.environment, base)) is not None:
+    from_program = isinstance(config, Mapping) and not isinstance(config, NamedSettings)
+    if not from_program and (variables := environment_layer(base.environment, base)) is not None:
         merged.take(variables)
     if sources.flags:
         merged.take(mapping_layer(sources.flags, "flag", base))
     _check_examples(merged.rules)
     merged.warnings += _links(files, base)
     return Loaded(
-        _settings(merged), merged.origins, tuple(merged.warnings), tuple(files), _digest(merged), base.workspace
+        _settings(merged),
+        merged.origins,
+        tuple(merged.warnings),
+        tuple(files),
+        _digest(merged),
+        base.workspace,
+        merged.protected,
     )
 
 

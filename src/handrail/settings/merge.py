@@ -1,12 +1,17 @@
-"""How layers meet: later beats earlier, and a project nobody has trusted only narrows. Pure."""
+"""How layers meet: later beats earlier, lists that protect add up, and an untrusted project only narrows. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from handrail.policy.patterns import protects
 from handrail.settings.layers import Layer, Origin
 from handrail.settings.model import BY_NAME, Key, Meets, RuleEntry
+
+PROTECTED = "workspace.protected"
+_KNOWN = "redaction.known"  # hides more, so that it adds up over the layers that count
+Groups = tuple[tuple[str, ...], ...]
 
 
 class Met(NamedTuple):
@@ -24,11 +29,15 @@ class Merged:
         self.origins = dict.fromkeys(values, Origin("default"))
         self.rules: list[RuleEntry] = []
         self.warnings: list[str] = []
+        self.protected: Groups = (tuple(values.get(PROTECTED, ())),)
+        self.origins |= {f"{PROTECTED}.{item}": Origin("default") for item in self.protected[0]}
 
     def take(self, layer: Layer) -> None:
         """Lay one layer over those before it."""
         for name, value in layer.values.items():
-            if layer.trusted:
+            if BY_NAME[name].meets is Meets.LONGER or (name == _KNOWN and layer.trusted):
+                self._add(name, value, layer)
+            elif layer.trusted:
                 self._replace(name, value, layer)
             else:
                 self._narrow(BY_NAME[name], value, layer)
@@ -42,6 +51,38 @@ class Merged:
                     **dict(rule), id=f"rules.{number}", where=origin.where, narrows=not layer.trusted
                 )
             )
+
+    def _add(self, name: str, value: Sequence[str], layer: Layer) -> None:
+        """Lengthen a list that protects: no layer shortens what another one put in."""
+        before = self.values[name]
+        if name == PROTECTED:
+            self._warn_of_kept(value, layer)
+            self.protected = _grouped(self.protected, value)
+            longer = tuple(item for group in self.protected for item in group)
+        else:
+            longer = _longer(before, value).value
+        for item in value:
+            known = self.origins.get(f"{name}.{item}")
+            if known is None or known.layer == "default":
+                self.origins[f"{name}.{item}"] = layer.origin(name)
+        if longer != before:
+            self._replace(name, longer, layer)
+
+    def _warn_of_kept(self, value: Sequence[str], layer: Layer) -> None:
+        """Warn of each `!name` that names what another layer protects."""
+        names = [item for item in value if item.startswith("!")]
+        for item in names:
+            found = [protects(group, item[1:].strip("/")) for group in self.protected]
+            for pattern in (pattern for pattern in found if pattern is not None):
+                self.warnings.append(
+                    f"{layer.origin(PROTECTED).where}: `{PROTECTED}` has {item!r}, which takes out only what the same "
+                    f"list put in; {pattern!r} ({self._place_of(pattern)}) still protects it. To open it, add a rule "
+                    'with `effect = "allow"` for it, or remove the pattern there.'
+                )
+
+    def _place_of(self, pattern: str) -> str:
+        """Say where a protected pattern was written: a file and line, or the defaults."""
+        return self.origins.get(f"{PROTECTED}.{pattern}", Origin("default")).where
 
     def _replace(self, name: str, value: Any, layer: Layer) -> None:
         if isinstance(value, dict):
@@ -96,13 +137,19 @@ def _shorter(name: str, base: Sequence[str], value: Sequence[str]) -> Met:
 
 
 def _longer(base: Sequence[str], value: Sequence[str]) -> Met:
-    more = value[len(base) :] if tuple(value[: len(base)]) == tuple(base) else value
-    # A name is added again where the base may have taken it out with a `!`.
-    again = any(item.startswith("!") for item in base)
-    added = tuple(item for item in more if not item.startswith("!") and (again or item not in base))
-    removed = [item for item in base if item not in value and not item.startswith("!")]
-    removed += [item for item in more if item.startswith("!")]
-    return Met((*base, *added), f"takes out {_listed(removed)}" if removed else "")
+    return Met(tuple(dict.fromkeys([*base, *value])))
+
+
+def _grouped(groups: Groups, value: Sequence[str]) -> Groups:
+    """Add one layer's protected names: `!name` counts within its group only, so that a layer with one has its own."""
+    known = next((group for group in groups if tuple(value[: len(group)]) == group), ())
+    more = tuple(value[len(known) :])
+    if any(item.startswith("!") for item in more):
+        return (*groups, tuple(value))
+    # Names at the end of a group are out of reach of every `!` before them.
+    reopened = any(item.startswith("!") for group in groups for item in group)
+    added = tuple(item for item in more if reopened or not any(item in group for group in groups))
+    return (*groups[:-1], (*groups[-1], *added))
 
 
 def _lower(base: float, value: float, *, unbounded: bool) -> Met:

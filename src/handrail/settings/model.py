@@ -1,7 +1,7 @@
 """Every setting: its type, default, meaning, and how an untrusted project's value meets the ones below it.
 
 What belongs here: the shape of settings. What does not: where values come from.
-Longer than 400 lines because all settings stand in one place, in the order of the reference page.
+Longer than 500 lines because all settings stand in one place, in the order of the reference page.
 """
 
 from collections.abc import Iterator
@@ -26,6 +26,7 @@ Text = Annotated[str, Field(pattern=TEXT, max_length=4096)]
 Host = Annotated[str, Field(pattern=HOST, max_length=300)]
 Network = Annotated[str, Field(pattern=NETWORK, max_length=64)]
 Name = Annotated[str, Field(pattern=NAME, max_length=128)]
+_PATH = "absolute, and not beneath a folder that tools may write"
 Flag = Annotated[bool, Strict()]
 Count = Annotated[int, Strict(), Field(ge=0, le=2**53)]  # 0: no bound
 Positive = Annotated[int, Strict(), Field(ge=1, le=2**53)]
@@ -77,7 +78,8 @@ class WorkspaceSettings(Section):
     protected: tuple[Text, ...] = key(
         (".env*", "!.env.example"),
         Meets.LONGER,
-        "Names that tools neither read nor change, at any depth and in any case; `!` takes a name out again.",
+        "Names that tools neither read nor change, at any depth and in any case. The lists of all layers add up; "
+        "`!` takes out what the same list put in.",
     )
     read: tuple[Text, ...] = key((), Meets.IGNORED, "Further folders that tools may read.")
     write: tuple[Text, ...] = key((), Meets.IGNORED, "Further folders that tools may read and write.")
@@ -90,7 +92,7 @@ class ToolSettings(Section):
         (), Meets.SHORTER, "Tools or toolsets to offer beyond the low-risk tools, which are always offered."
     )
     disable: tuple[Text, ...] = key(
-        (), Meets.LONGER, "Tools or toolsets that are never offered, whatever enables them."
+        (), Meets.LONGER, "Tools or toolsets that are never offered, whatever enables them; all layers add up."
     )
     repair: Flag = key(
         True,
@@ -121,11 +123,31 @@ class ExecSettings(Section):
         "Whether programs change the workspace itself, or a layer that is kept or dropped once its diff was judged.",
         order=("direct", "review"),
     )
+    ask: Literal["unless-allowed", "border"] = key(
+        "unless-allowed",
+        Meets.STRICTER,
+        "When a person is asked about a command: unless a rule allows it, or only for what it would take through the "
+        "border: hosts, and changes that cannot be undone or run programs elsewhere. `border` needs tier A and "
+        '`workspace = "review"`; without them commands are asked for as ever.',
+        order=("border", "unless-allowed"),
+    )
     allowed_hosts: tuple[Host, ...] = key(
         (), Meets.SHORTER, "Hosts that programs may reach through the runtime's own proxy; none: no network."
     )
+    hosts: Literal["refuse", "ask"] = key(
+        "refuse",
+        Meets.STRICTER,
+        "What happens when a program reaches for a host that `exec.allowed_hosts` does not name: it is refused, or "
+        "a person is asked while the connection waits; `ask` needs tier A.",
+        order=("ask", "refuse"),
+    )
+    allowed_sockets: tuple[Text, ...] = key(
+        (),
+        Meets.SHORTER,
+        "UNIX sockets and FIFOs that programs may use: paths or globs beneath the roots, or whole paths elsewhere.",
+    )
     timeout_seconds: Annotated[float, Strict(), Field(gt=0, le=600)] = key(
-        120.0, Meets.LOWER, "The time limit of a command that names none."
+        120.0, Meets.LOWER, "The time limit of a command or script that names none."
     )
     pass_env: tuple[Name, ...] = key(
         (), Meets.SHORTER, "Environment variables that programs are given; secret-looking names never are."
@@ -133,7 +155,7 @@ class ExecSettings(Section):
     allow: tuple[Text, ...] = key(
         (), Meets.SHORTER, "Commands that run without asking, as words: `npm test`, `git diff *`."
     )
-    deny: tuple[Text, ...] = key((), Meets.LONGER, "Commands that never run, as words.")
+    deny: tuple[Text, ...] = key((), Meets.LONGER, "Commands that never run, as words; all layers add up.")
     max_memory_bytes: Positive = key(4096 * MIB, Meets.LOWER, "Memory of one program and all it starts.")
     max_processes: Positive = key(512, Meets.LOWER, "Processes that one program may have at once.")
     max_file_bytes: Positive = key(1024 * MIB, Meets.LOWER, "The largest file that a program may write.")
@@ -141,6 +163,16 @@ class ExecSettings(Section):
     max_cpu_seconds: Positive = key(900, Meets.LOWER, "Processor time of one process.")
     max_scratch_bytes: Positive = key(
         512 * MIB, Meets.LOWER, "Space in /tmp, in /dev/shm and in the run's scratch folder, each."
+    )
+    max_cache_bytes: Annotated[int, Strict(), Field(ge=0, le=2**53)] = key(
+        2048 * MIB,
+        Meets.LOWER,
+        "Space for the package caches of a workspace, which are emptied when they have grown beyond it; 0: none.",
+    )
+    max_layer_bytes: Positive = key(
+        4096 * MIB,
+        Meets.LOWER,
+        "Space on disk for what one program changes before it is kept; in memory `max_scratch_bytes` is the bound.",
     )
     max_jobs: Positive = key(16, Meets.LOWER, "Programs in the background at once.")
     kill_output_bytes: Positive = key(1024 * MIB, Meets.LOWER, "Output at which a program is ended; its ends are kept.")
@@ -155,7 +187,9 @@ class HttpSettings(Section):
     allowed_networks: tuple[Network, ...] = key(
         (), Meets.SHORTER, "Inner networks that may be reached all the same, as `10.1.0.0/16`."
     )
-    blocked_networks: tuple[Network, ...] = key((), Meets.LONGER, "Further networks that may not be reached.")
+    blocked_networks: tuple[Network, ...] = key(
+        (), Meets.LONGER, "Further networks that may not be reached; all layers add up."
+    )
     max_bytes: Positive = key(
         5 * MIB, Meets.LOWER, "How large a response may be, decompressed; a call may ask for less."
     )
@@ -193,6 +227,19 @@ class SkillSettings(Section):
         (".agents/skills", ".claude/skills"), Meets.SHORTER, "Folders of skills, relative to the workspace."
     )
     user: Flag = key(True, Meets.STRICTER, "Whether the user's own skills are offered, too.", order=(True, False))
+    narrow: Flag = key(
+        False,
+        Meets.STRICTER,
+        "Whether an active skill's `allowed-tools` refuses every other tool; without it the list neither opens nor "
+        "closes anything.",
+        order=(False, True),
+    )
+    script_folders: tuple[Text, ...] = key(
+        ("scripts",),
+        Meets.SHORTER,
+        "Folders of a skill whose programs `run_script` may run, relative to the skill; `.` is the skill's own folder "
+        "with all below.",
+    )
 
 
 class MemorySettings(Section):
@@ -244,18 +291,67 @@ class SearchSettings(Section):
     )
 
 
+class ProgramSettings(Section):
+    """Paths of programs that Handrail starts itself, where they are not to be searched for."""
+
+    bwrap: Text | None = key(None, Meets.IGNORED, f"The path of bubblewrap; {_PATH}.")
+    rg: Text | None = key(None, Meets.IGNORED, f"The path of ripgrep; {_PATH}.")
+    ruff: Text | None = key(None, Meets.IGNORED, f"The path of ruff; {_PATH}.")
+
+    def named(self) -> dict[str, str]:
+        """Give the paths that are set, by the program's name."""
+        return {name: path for name, path in dict(self).items() if path is not None}
+
+
 class ApprovalSettings(Section):
     """How people are asked."""
 
-    max_scope: Literal["call", "run", "session"] = key(
+    max_scope: Literal["call", "run", "session", "always"] = key(
         "run",
         Meets.STRICTER,
-        "The widest scope a person may grant: this call, this run, or across runs.",
-        order=("session", "run", "call"),
+        "The widest scope a person may grant: this call, this run, across runs for some hours, "
+        "or in this workspace until it is removed.",
+        order=("always", "session", "run", "call"),
     )
-    expiry_seconds: Seconds = key(900.0, Meets.LOWER, "How long a request can be answered.")
+    run_covers: Literal["target", "tool"] = key(
+        "target", Meets.STRICTER, "What a yes for the run covers: the same tool with the same targets, or with any.",
+        order=("tool", "target"),
+    )  # fmt: skip
+    expiry_seconds: SecondsOrNone = key(
+        86400.0,
+        Meets.LOWER,
+        "How long a request can be answered; 0: until its run or a person ends it.",
+        unbounded=True,
+    )
+    park: Flag = key(
+        True,
+        Meets.STRICTER,
+        "Whether a call that ended as pending is made by `handrail serve` once it is granted. Its request then stays "
+        "after its run where the service runs, or where settings say this.",
+        order=(True, False),
+    )
+    four_eyes: Flag = key(
+        False, Meets.STRICTER, "Whether a person's own calls must be answered by somebody else.", order=(False, True)
+    )
     wait_seconds: SecondsOrNone = key(
         300.0, Meets.LOWER, "How long a call waits for its answer before it ends as pending; 0 does not wait."
+    )
+    keep_after_run: Flag = key(
+        False,
+        Meets.STRICTER,
+        "Whether requests that nobody answered can still be answered once their run has ended; "
+        "those of `handrail call` always can.",
+        order=(True, False),
+    )
+    max_pending: Positive = key(100, Meets.LOWER, "How many requests of one run may wait for an answer.")
+    max_pending_bytes: Positive = key(
+        16 * MIB, Meets.LOWER, "How many bytes the requests of one run that wait for an answer may take."
+    )
+    notify: Text | None = key(
+        None,
+        Meets.IGNORED,
+        "How a person is told of a new request: `bell`, or a command such as `notify-send Handrail '{text}'` "
+        "(`{text}`, `{id}` and `{workspace}` are filled in; no shell). A project's file takes `bell` alone.",
     )
 
     @property
@@ -280,6 +376,73 @@ class McpSettings(Section):
         "clients give up on long calls.",
     )
     page_size: Positive = key(100, Meets.IGNORED, "How many tools, resources or prompts one page of a list has.")
+    listing: Literal["whole", "short"] = key(
+        "whole",
+        Meets.IGNORED,
+        "How tools are listed: whole, or in less of a model's context: results by the names and types of their parts "
+        "alone, and without version, toolset and risk.",
+    )
+
+
+class HookSettings(Section):
+    """The agents that ask Handrail through their own hooks: `handrail hook`."""
+
+    ask: Literal["native", "inbox"] = key(
+        "native",
+        Meets.STRICTER,
+        "Who puts a question to the person: the agent itself where people see its question, or `handrail approvals`. "
+        "Where nobody would see the agent's question, it is always the latter.",
+        order=("native", "inbox"),
+    )
+    allow: Flag = key(
+        False,
+        Meets.STRICTER,
+        "Whether an allowed call skips the agent's own question, too; without it Handrail is silent and the agent "
+        "asks as it would alone.",
+        order=(True, False),
+    )
+
+
+class NotifySettings(Section):
+    """How people are told that an agent waits for them, or has stopped; `handrail serve` tells of requests."""
+
+    command: tuple[Text, ...] = key(
+        (),
+        Meets.IGNORED,
+        "A program and its arguments, started with one JSON object on its input: `agent`, `event`, `message`, "
+        f"`workspace`, `run`. Its path is {_PATH}.",
+    )
+    ntfy: Text | None = key(
+        None,
+        Meets.IGNORED,
+        "The address of a topic of ntfy or a server that speaks the same, as `https://ntfy.example.org/topic`. It is "
+        "told the tool, the workspace's name and a link, and nothing else.",
+    )
+    ntfy_token_env: Name | None = key(None, Meets.IGNORED, "The variable that holds the access token of that server.")
+    after_seconds: SecondsOrNone = key(
+        3.0, Meets.IGNORED, "How long a request waits before anybody is told: who sits there answers first."
+    )
+
+
+class ServedWorkspace(TypedDict):
+    """One folder that callers of the service may work in, by the name they give."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    path: Text
+    roles: NotRequired[tuple[Text, ...]]
+
+
+class ServeSettings(Section):
+    """The service that `handrail serve` is."""
+
+    workspaces: dict[Name, ServedWorkspace] = key(
+        {},
+        Meets.IGNORED,
+        'Folders that callers may name: `app = {path = "/srv/app", roles = ["caller"]}`; `roles` are roles or names of '
+        "identities, none: every caller.",
+    )
+    idle_seconds: Seconds = key(600.0, Meets.IGNORED, "After how long without a call a caller's run is closed.")
+    login_attempts: Positive = key(10, Meets.IGNORED, "Failed logins a minute from one address before it has to wait.")
 
 
 class LimitSettings(Section):
@@ -312,6 +475,33 @@ class LimitSettings(Section):
     concurrency: dict[Name, Positive] = key({}, Meets.LOWER, "Calls at once, by tool.", unbounded=True)
 
 
+class AgentSettings(Section):
+    """Handrail's own agent: its model, and what stops it."""
+
+    provider: Literal["pydantic-ai", "json", "scripted"] = key(
+        "pydantic-ai",
+        Meets.IGNORED,
+        "How models are reached: with function calling, by one JSON object a response, or as a script tells.",
+    )
+    model: Text | None = key(None, Meets.IGNORED, "The model, as Pydantic AI names it: `openai:gpt-5`.")
+    max_turns: Count = key(50, Meets.LOWER, "How often a model is asked in one task.", unbounded=True)
+    max_wall_seconds: SecondsOrNone = key(
+        3600.0, Meets.LOWER, "How long a task works; waiting for a person is not counted.", unbounded=True
+    )
+    max_tokens: Count = key(0, Meets.LOWER, "Tokens of one task, sent and received.", unbounded=True)
+    max_tool_calls: Count = key(500, Meets.LOWER, "Tool calls of one task.", unbounded=True)
+    model_retries: Annotated[int, Strict(), Field(ge=0, le=20)] = key(
+        3, Meets.LOWER, "How often a model that failed is asked again, after a while each time."
+    )
+    context_bytes: Annotated[int, Strict(), Field(ge=10_000, le=2**40)] = key(
+        400_000, Meets.LOWER, "How much a model is sent at once; beyond it old results become their summary."
+    )
+    instructions: Text | None = key(None, Meets.IGNORED, "A file of further instructions to the model.")
+    approval_seconds: SecondsOrNone = key(
+        0.0, Meets.LOWER, "How long requests and grants of tasks hold; 0: until they are answered.", unbounded=True
+    )
+
+
 class UndoSettings(Section):
     """What is kept so that changes can be taken back."""
 
@@ -319,6 +509,7 @@ class UndoSettings(Section):
     max_file_bytes: Count = key(
         32 * MIB, Meets.IGNORED, "A change of a file larger than this cannot be taken back, so it asks first."
     )
+    keep_days: Count = key(30, Meets.IGNORED, "For how many days `runs prune` leaves what undo needs; 0: for ever.")
 
 
 class RedactionSettings(Section):
@@ -359,6 +550,10 @@ class RuleText(Section):
     tool: Text | None = key(None, Meets.RULES, "The tool it is about.")
     skill: Text | None = key(None, Meets.RULES, "The active skill it is about.")
     caller: Text | None = key(None, Meets.RULES, "The front end it is about.")
+    risk: Literal["low", "medium", "high"] | None = key(None, Meets.RULES, "The risk of the tools it is about.")
+    environment: Name | None = key(
+        None, Meets.RULES, "The environment it is about: the `environment` that settings name at start."
+    )
     why: str = key("", Meets.RULES, "What the model and the person are told.")
     matches: tuple[str, ...] = key((), Meets.RULES, "Targets that the rule must match, checked when it is loaded.")
     misses: tuple[str, ...] = key((), Meets.RULES, "Targets that the rule must not match, checked when it is loaded.")
@@ -388,6 +583,8 @@ class RuleEntry(RuleText):
             matches=self.matches,
             misses=self.misses,
             narrows=self.narrows,
+            risk=self.risk,
+            environment=self.environment,
         )
 
 
@@ -399,6 +596,11 @@ class Written(Section):
         Meets.STRICTER,
         "Whether a person can be asked (interactive) or asking is a refusal (headless).",
         order=(Mode.INTERACTIVE, Mode.HEADLESS),
+    )
+    environment: Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_.-]*)?$", max_length=128)] = key(
+        "",
+        Meets.IGNORED,
+        "The name of where this runs, such as `ci` or `production`: rules with the same `environment` count.",
     )
     runs_dir: Text | None = key(None, Meets.IGNORED, "The folder of runs; none: the user's state folder.")
     workspace: WorkspaceSettings = WorkspaceSettings.model_construct()
@@ -414,9 +616,14 @@ class Written(Section):
         'Linters by language: `go = {command = ["gofmt", "-e"], files = ["*.go"], format = "gcc"}`; '
         "`{path}` in a command stands for the file's path.",
     )
+    programs: ProgramSettings = ProgramSettings.model_construct()
     approvals: ApprovalSettings = ApprovalSettings.model_construct()
     mcp: McpSettings = McpSettings.model_construct()
+    hooks: HookSettings = HookSettings.model_construct()
+    notify: NotifySettings = NotifySettings.model_construct()
+    serve: ServeSettings = ServeSettings.model_construct()
     limits: LimitSettings = LimitSettings.model_construct()
+    agent: AgentSettings = AgentSettings.model_construct()
     undo: UndoSettings = UndoSettings.model_construct()
     redaction: RedactionSettings = RedactionSettings.model_construct()
     rules: tuple[RuleText, ...] = key((), Meets.RULES, "The operator's rules, in all layers together.")

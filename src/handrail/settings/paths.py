@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,12 @@ def state_dir(environment: Environment | None = None) -> Path:
 def cache_dir(environment: Environment | None = None) -> Path:
     """The folder of what can be made again."""
     return _folder("XDG_CACHE_HOME", ".cache", environment)
+
+
+def packages_dir(workspace: str, environment: Environment | None = None) -> Path:
+    """The folder of the package caches of one workspace, which its programs write."""
+    name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
+    return cache_dir(environment) / "packages" / name
 
 
 def runs_dir(environment: Environment | None = None) -> Path:

@@ -14,20 +14,36 @@ from handrail.ports import ActiveSkill, Journal, Skill, SkillFile, Work
 from handrail.skills.sources import canonical
 from handrail.spelling import nearest
 from handrail.store.state import RunState
-from handrail.words import Place, PlaceKind, SkillPart, Touch, TouchKind
+from handrail.words import Place, PlaceKind, SkillPart, Touch, TouchKind, noun
 
 if TYPE_CHECKING:
     from handrail.skills.finding import Found, Library, Whole
 
 
+@noun
+class Terms:
+    """What settings say of skills in use."""
+
+    narrow: bool = False  # an active skill's `allowed-tools` refuses every other tool
+    script_folders: tuple[str, ...] = ("scripts",)  # folders of a skill whose programs may be run
+
+
 class RunSkills:
     """Satisfies `ports.SkillsInForce`; gives each call the `ports.Skills` that is bound to it."""
 
-    def __init__(self, library: Callable[[], Library], state: RunState, journal: Journal, redactor: Redactor) -> None:
+    def __init__(
+        self,
+        library: Callable[[], Library],
+        state: RunState,
+        journal: Journal,
+        redactor: Redactor,
+        terms: Terms | None = None,
+    ) -> None:
         """Take what makes the library: most runs use no skill, and then it is never made."""
         self._make, self._state, self._journal, self._redactor = library, state, journal, redactor
         self._made: Library | None = None
-        self.active: ActiveSkill | None = _active(state.skill)
+        self.terms = terms or Terms()
+        self.active: ActiveSkill | None = self._active(state.skill)
 
     @property
     def _library(self) -> Library:
@@ -41,21 +57,36 @@ class RunSkills:
             whole = self.find(skill_id)
         except Problem:
             return ActiveSkill(skill_id, frozenset())
-        return ActiveSkill(whole.skill.id, whole.skill.allowed_tools)
+        return ActiveSkill(whole.skill.id, self._narrowed(whole.skill.allowed_tools))
+
+    def _narrowed(self, tools: frozenset[str] | None) -> frozenset[str] | None:
+        """What a skill's `allowed-tools` leaves to be called; None where it refuses nothing."""
+        return tools if self.terms.narrow else None
+
+    def _active(self, known: Any) -> ActiveSkill | None:
+        """The skill that an earlier opening of the run left active."""
+        if known is None:
+            return None
+        tools = known["allowed_tools"]
+        return ActiveSkill(str(known["id"]), self._narrowed(None if tools is None else frozenset(tools)))
 
     def resolve(self, touch: Touch) -> tuple[Touch, ...]:
         """Complete a touch of a skill; of a script, the words that would run and the file that would be read."""
-        from handrail.tools.exec._script import command_of
+        from handrail.tools.exec._script import command_of, need_script_folder
 
         part = touch.skill
         assert part is not None
         try:
             whole = self.find(part.id)
-            skill = whole.skill
-            known = SkillPart(skill.id, part.resource, skill.digest, skill.allowed_tools)
-            touch = replace(touch, skill=known)
-            if touch.kind is not TouchKind.PROC_EXEC:
-                return (touch,)
+        except Problem as problem:
+            return (replace(touch, doubt=problem.message),)
+        skill = whole.skill
+        known = SkillPart(skill.id, part.resource, skill.digest, self._narrowed(skill.allowed_tools))
+        touch = replace(touch, skill=known)
+        if touch.kind is not TouchKind.PROC_EXEC:
+            return (touch,)
+        need_script_folder(part.resource, self.terms.script_folders, [file.path for file in whole.files])
+        try:
             place = self.place(whole, part.resource)
             words = (*command_of(place.absolute, self.read(whole, part.resource)), *touch.words[1:])
         except Problem as problem:
@@ -120,7 +151,7 @@ class RunSkills:
         self._journal.append("skill.loaded", call_id, {**hidden, "allowed_tools": tools})
         self._journal.flush()
         self._state.skill = {name: told[name] for name in ("id", "digest", "allowed_tools", "permissions")}
-        self.active = ActiveSkill(skill.id, skill.allowed_tools)
+        self.active = ActiveSkill(skill.id, self._narrowed(skill.allowed_tools))
 
     def bind(self, work: Work) -> CallSkills:
         """Give the skills of one call, which may use only what was judged."""
@@ -160,7 +191,8 @@ class CallSkills:
             text = f"The skill {skill_id} changed since the call was judged. Repeat the call."
             raise Problem(Code.STALE_FILE, text, skill=skill_id)
         self._known[whole.skill.id] = whole
-        return whole.skill
+        terms = self.skills.terms
+        return replace(whole.skill, narrows=terms.narrow, script_folders=terms.script_folders)
 
     def body(self, skill: Skill) -> str:
         """What SKILL.md says below its header."""
@@ -186,14 +218,6 @@ class CallSkills:
 
     def _whole(self, skill: Skill) -> Whole:
         return self._known[skill.id]
-
-
-def _active(known: Any) -> ActiveSkill | None:
-    """The skill that an earlier opening of the run left active."""
-    if known is None:
-        return None
-    tools = known["allowed_tools"]
-    return ActiveSkill(str(known["id"]), None if tools is None else frozenset(tools))
 
 
 def _inner(resource: str) -> str:

@@ -13,7 +13,7 @@ from handrail.errors import Code, Problem
 from handrail.store import _ledger_sql as sql
 from handrail.store.private_db import ensure_tables
 
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 5.0
 _WIPE_WAIT_MS = 100
 _DISK = frozenset(
@@ -103,6 +103,42 @@ def _private(path: str, found: os.stat_result, mode: int) -> None:
 
 def _ensure_tables(db: sqlite3.Connection, path: str) -> None:
     version = ensure_tables(db, Path(path), sql.TABLES, VERSION)
+    if version == 1:
+        version = _migrate(db)
+    elif version == VERSION:
+        _add_executions(db)
     if version != VERSION:
         reason = f"it has version {version}, this handrail knows {VERSION}"
         raise _refusal(path, reason, "use the newer handrail, or set another state folder")
+
+
+def _add_executions(db: sqlite3.Connection) -> None:
+    """Add the table of calls made on behalf of others to a ledger of version 2 from before it."""
+    there = "SELECT 1 FROM sqlite_master WHERE name = 'executions'"
+    if db.execute(there).fetchone() is not None:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        if db.execute(there).fetchone() is None:
+            for statement in filter(str.strip, sql.EXECUTIONS.split(";")):
+                db.execute(statement)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _migrate(db: sqlite3.Connection) -> int:
+    """Bring a ledger of 0.1.0 up to date; of several processes one does it, the others find it done."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        if int(db.execute("PRAGMA user_version").fetchone()[0]) == 1:
+            for statement in filter(str.strip, sql.FROM_1.split(";")):
+                db.execute(statement)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    return int(db.execute("PRAGMA user_version").fetchone()[0])

@@ -24,7 +24,7 @@ def note(state: Path, runs: Path) -> None:
     Where there is no place for the record, the usual places are found all the same.
     """
     place = os.path.realpath(runs)
-    if f"{place}/".startswith(f"{os.path.realpath(state)}/") or place in _noted(state):
+    if f"{place}/".startswith(f"{os.path.realpath(state)}/") or place in read_noted(state):
         return
     with suppress(OSError, TypeError):  # the second: a name that is no text
         make_folder(state)
@@ -37,7 +37,7 @@ def within(state: Path, roots: Iterable[str]) -> list[str]:
 
     What is on record is ours; elsewhere anybody can lay out what looks like a run, and has no more than that withheld.
     """
-    noted, found = _noted(state), []
+    noted, found = read_noted(state), []
     for root in dict.fromkeys(roots):
         above = root.rstrip("/")
         found += [place for place in noted if place.startswith(f"{above}/") and os.path.isdir(place)]
@@ -46,7 +46,8 @@ def within(state: Path, roots: Iterable[str]) -> list[str]:
     return found
 
 
-def _noted(state: Path) -> list[str]:
+def read_noted(state: Path) -> list[str]:
+    """Give the folders of runs that are on record."""
     try:
         lines = (state / NAME).read_bytes().splitlines()
     except OSError:

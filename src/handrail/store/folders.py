@@ -131,6 +131,8 @@ class RunInfo:
     events: int
     last_kind: str
     description: Mapping[str, Json] = field(default_factory=dict)
+    order: int = 0  # of its first opening among all runs; 0 for those of 0.1.0
+    ended: int | None = None  # of its end; None while it is open, and where it was killed
 
 
 def create(runs_dir: Path, run_id: str) -> RunFolder:
@@ -159,7 +161,7 @@ def list_runs(runs_dir: Path) -> list[RunInfo]:
         return []
     runs = [_info(RunFolder(runs_dir / name)) for name in names if RUN_ID.fullmatch(name)]
     found = [run for run in runs if run is not None]
-    return sorted(found, key=lambda run: (run.started, run.run_id), reverse=True)
+    return sorted(found, key=lambda run: (run.order, run.started, run.run_id), reverse=True)
 
 
 def _info(folder: RunFolder) -> RunInfo | None:
@@ -176,7 +178,14 @@ def _info(folder: RunFolder) -> RunInfo | None:
         events=last["seq"] if isinstance(last.get("seq"), int) else 0,
         last_kind=str(last.get("kind", "")),
         description=description,
+        order=_order(first),
+        ended=_order(last) if last.get("kind") == "run.finished" else None,
     )
+
+
+def _order(event: Mapping[str, Any]) -> int:
+    order = event.get("order")
+    return order if isinstance(order, int) else 0
 
 
 def _ends(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:

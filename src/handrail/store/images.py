@@ -66,6 +66,33 @@ class Images:
             ) from error
         return True
 
+    def takes(self, folder: int) -> bool:
+        """Whether files can be renamed from the file system of an open folder to where images are."""
+        self._used()
+        return os.stat(self._folder).st_dev == os.fstat(folder).st_dev
+
+    def take(self, folder: int, name: str, digest: str, size: int) -> bool:
+        """Rename a file of a folder to where images are; copy it where that cannot be. False: no room.
+
+        Who renames makes it durable with everything else that was renamed.
+        """
+        target = self.path(digest)
+        if target.is_file():
+            return True
+        if not self.room(size):
+            return False
+        try:
+            os.rename(name, target, src_dir_fd=folder)
+            os.chmod(target, 0o600)
+        except OSError:
+            handle = os.open(name, os.O_RDONLY | SAFE, dir_fd=folder)
+            try:
+                return self.keep(handle, digest)
+            finally:
+                os.close(handle)
+        self._total = self._used() + size
+        return True
+
     def load(self, digest: str) -> bytes:
         """Give a content back, checked; Problem NOT_FOUND or IO_ERROR when it is gone or damaged."""
         try:

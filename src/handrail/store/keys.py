@@ -58,6 +58,22 @@ class RunKeys:
             )
         return outcome_from(stored)
 
+    def automatic(self, key: str) -> str:
+        """Give the key to use where nobody gave one: the same for a retry, another once other calls came between.
+
+        A call that failed is made again, and so is one after which something else was changed: giving its first
+        outcome then would report what is no longer so.
+        """
+        known = self._state.keys
+        if key not in known:
+            return key
+        used = [name for name in known if name == key or name.startswith(f"{key}#")]
+        last = used[-1]
+        stored = self._outcomes.get(last)
+        if last == next(reversed(known)) and (stored is None or stored["error"] is None):
+            return last
+        return f"{key}#{len(used) + 1}"
+
     def store(self, key: str, call_id: str, outcome: Outcome) -> None:
         """Keep the outcome of a call that started."""
         flight = self._flying.get(key)

@@ -52,6 +52,32 @@ class RunLock:
             os.close(self._handle)
 
 
+def is_open(folder: Path) -> bool | None:
+    """Say whether a process of this machine owns the run; None where that cannot be known.
+
+    The lock is only looked at: taking it, for however short a time, would refuse the run to its next owner.
+    """
+    try:
+        handle = os.open(folder / NAME, os.O_RDONLY | SAFE)
+    except OSError:
+        return None
+    try:
+        held_by = _read(handle)
+    finally:
+        os.close(handle)
+    if not held_by:
+        return False
+    if held_by.get("host") != os.uname().nodename or not isinstance(pid := held_by.get("pid"), int):
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 def _myself(now: float) -> dict[str, Any]:
     # Only the program's name: arguments can hold secrets, and this file outlives a killed process.
     program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"

@@ -22,7 +22,9 @@ from handrail.store.state import RunState
 from handrail.words import Json
 
 TOOLS, ERRORS, GRANTS, REACHED = "tools.jsonl", "errors.jsonl", "grants.json", ".reached.json"
-_ENDS = ("tool.completed", "tool.failed")
+_MOST_REFUSED = 100  # hosts that a line names
+_ENDS = ("tool.completed", "tool.failed", "tool.observed")
+_START_FIELDS = ("tool", "version", "risk", "args", "asked")
 _ERROR_FIELDS = ("ts", "trace_id", "call_id", "tool", "status", "code", "class", "message", "effect", "duration_ms")
 
 
@@ -89,10 +91,22 @@ def _ended(line: bytes, began: dict[str, dict[str, Json]]) -> dict[str, Any] | N
     except (ValueError, KeyError, TypeError):
         return None
     if kind == "tool.started" and isinstance(call_id, str):
-        began[call_id] = {name: event.get(name) for name in ("tool", "version", "risk", "args")}
+        began[call_id] = {name: event.get(name) for name in _START_FIELDS}
+    if kind == "net.refused" and call_id in began:
+        refused = began[call_id].setdefault("connections_refused", [])
+        if isinstance(refused, list) and len(refused) < _MOST_REFUSED:
+            refused.append(event.get("host"))
     if kind not in _ENDS or not isinstance(call_id, str):
         return None
-    return {**began.pop(call_id, {}), **event}
+    return _as_asked({**began.pop(call_id, {}), **event})
+
+
+def _as_asked(call: dict[str, Any]) -> dict[str, Any]:
+    """Name the tool and its arguments as the caller did, where the call spoke a dialect."""
+    asked = call.get("asked")
+    if not isinstance(asked, Mapping):
+        return call
+    return {**call, "tool": asked.get("tool"), "args": asked.get("args")}
 
 
 def tool_line(call: Mapping[str, Any]) -> dict[str, Json]:
@@ -116,6 +130,7 @@ def tool_line(call: Mapping[str, Any]) -> dict[str, Json]:
             "files_changed": [_path(change) for change in call.get("files_changed") or ()],
             "commands_run": call.get("commands_run") or [],
             "refs": [ref.get("ref") for ref in call.get("refs") or () if isinstance(ref, dict)],
+            **_refused(call),
         },
         "hashes": dict(_hashes(call)),
     }
@@ -124,6 +139,11 @@ def tool_line(call: Mapping[str, Any]) -> dict[str, Json]:
 def error_line(call: Mapping[str, Any]) -> dict[str, Json]:
     """What errors.jsonl says of a call that did not do what was asked."""
     return {name: call.get(name) for name in _ERROR_FIELDS}
+
+
+def _refused(call: Mapping[str, Any]) -> dict[str, Json]:
+    refused = call.get("connections_refused")
+    return {"connections_refused": refused} if refused else {}
 
 
 def _path(change: Any) -> Any:

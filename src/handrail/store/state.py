@@ -100,6 +100,8 @@ def _tool_started(state: RunState, event: Mapping[str, Any]) -> None:
     if isinstance(key := event.get("key"), str):
         call["key"] = key
         state.keys[key] = KeyRecord(call_id, _text(event.get("args_digest")), done=False)
+    if isinstance(event.get("handed_over"), Mapping):
+        call |= {name: event[name] for name in ("handed_over", "before", "asked") if name in event}
     state.open_calls[call_id] = call
     if isinstance(grant := event.get("grant"), str):
         _use(state, grant)
@@ -214,6 +216,7 @@ _STEPS: dict[str, Callable[[RunState, Mapping[str, Any]], None]] = {
     "tool.started": _tool_started,
     "tool.completed": _tool_ended,
     "tool.failed": _tool_ended,
+    "tool.observed": _tool_ended,
     "approval.required": _asked,
     "approval.granted": _granted,
     "approval.denied": _denied,

@@ -29,13 +29,20 @@ class Summary:
         kind = event.get("kind")
         if kind == "approval.required":
             self.asked += 1
+        elif kind == "tool.started" and event.get("handed_over"):
+            self._count(event)
         elif kind in ("tool.completed", "tool.failed"):
-            self._ended(event)
+            self._count(event)
+            self._see_changes(event)
+        elif kind == "tool.observed":
+            self._see_changes(event)
 
-    def _ended(self, event: dict[str, Any]) -> None:
+    def _count(self, event: dict[str, Any]) -> None:
         self.calls += 1
         self.tools[str(event.get("tool"))] += 1
         self.denied += event.get("status") == "denied"
+
+    def _see_changes(self, event: dict[str, Any]) -> None:
         changes = event.get("files_changed")
         for change in changes if isinstance(changes, list) else ():
             path = str(change.get("path")) if isinstance(change, dict) else str(change)

@@ -44,6 +44,8 @@ class Syncer:
     reports such a failure once and may have dropped the data.
     """
 
+    syncs = 0  # of all files of this process
+
     def __init__(self, fd: int, written: int, failed: Callable[[], None], delay_seconds: float = 0.2) -> None:
         self.written = written
         self.synced = written
@@ -224,6 +226,7 @@ class Syncer:
 
     def _sync(self) -> OSError | None:
         target = self.written
+        Syncer.syncs += 1
         try:
             os.fdatasync(self._fd)
             found = os.fstat(self._fd)

@@ -61,6 +61,7 @@ def _reply(answer: str | Reply) -> Reply:
         "once": Reply("granted", Scope.CALL, by="script"),
         "run": Reply("granted", Scope.RUN, by="script"),
         "session": Reply("granted", Scope.SESSION, by="script"),
+        "always": Reply("granted", Scope.ALWAYS, by="script"),
         "no": Reply("denied", by="script"),
         "pending": Reply("pending"),
     }

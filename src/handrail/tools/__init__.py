@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -10,12 +10,18 @@ from pathlib import Path
 from handrail.catalog import Tool
 
 
-def builtin() -> dict[str, Callable[[], Tool]]:
-    """Find every tool file without importing it; a leading underscore marks a file that is no tool."""
+def builtin(*, without: Set[str] = frozenset(), where: Set[str] = frozenset()) -> dict[str, Callable[[], Tool]]:
+    """Find every tool file without importing it; a leading underscore marks a file that is no tool.
+
+    A tool named in `without` is left out where `where`, the disabled tools and toolsets, has it.
+    """
     found: dict[str, Callable[[], Tool]] = {}
     for file in sorted(Path(__file__).parent.glob("*/*.py")):
-        if not file.name.startswith("_"):
-            found[file.stem] = partial(_load, file.parent.name, file.stem)
+        name = file.stem
+        toolset = file.parent.name
+        replaced = name in without and (name in where or toolset in where)
+        if not name.startswith("_") and not replaced:
+            found[name] = partial(_load, toolset, name)
     return found
 
 

@@ -18,11 +18,21 @@ READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
 class Images(Protocol):
     """Where what a call replaces or deletes is kept, by hash."""
 
+    @property
+    def left(self) -> int:
+        """How many bytes may still be kept."""
+
     def room(self, size: int, /) -> bool:
         """Whether a pre-image of this size may be kept."""
 
     def keep(self, source_fd: int, sha256: str, /) -> bool:
         """Keep the file's bytes durably; called in a thread, before the file is replaced. False: no room after all."""
+
+    def takes(self, folder_fd: int, /) -> bool:
+        """Whether files can be renamed from the file system of a folder to where images are."""
+
+    def take(self, folder_fd: int, name: str, sha256: str, size: int, /) -> bool:
+        """Keep a file of a folder by renaming it, or a copy where that cannot be. False: no room."""
 
 
 class Access:

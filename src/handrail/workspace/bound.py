@@ -9,23 +9,24 @@ from stat import S_IFREG
 
 from handrail.errors import Code, Problem
 from handrail.policy.patterns import excluded as find_excluded
-from handrail.ports import Content, Listing, Stat
-from handrail.words import Change, Exclusion, Place, PlaceKind, Root
+from handrail.ports import Content, Entry, Listing, Stat
+from handrail.ports.files import Former
+from handrail.words import Change, Exclusion, Place, PlaceKind, Root, Touch, TouchKind
 from handrail.workspace import folders, listing, reading, streaming, writing
 from handrail.workspace.access import READ, Access, not_a_file, problem_of, refuse_read_only
 from handrail.workspace.exclude import leaves_out
 from handrail.workspace.group import Group
 from handrail.workspace.near import near
-from handrail.workspace.recent import MOST_BYTES, Recent
 from handrail.workspace.resolve import kind_of
 from handrail.workspace.threads import Brake, Threads
 
 _INLINE = reading.INLINE_BYTES
 _IN_PLACE = 4  # changes of one call that the loop may wait for; then others have their turn
 _IFMT = 0o170000
+_CHANGING = (TouchKind.FS_WRITE, TouchKind.FS_DELETE)
 Changes = list[Change]  # `list` is a method below
 Names = list[str]
-Shared = tuple[Access, Threads, Group, Recent]  # what all calls of a run have in common
+Shared = tuple[Access, Threads, Group]  # what all calls of a run have in common
 
 
 class BoundFiles:
@@ -37,7 +38,7 @@ class BoundFiles:
     saw_whole: dict[str, str | None] | None = None  # shown path -> sha256, for the journal
 
     def __init__(self, shared: Shared, seen: dict[str, str], call_id: str, excluded: Sequence[Exclusion]) -> None:
-        self._access, self._threads, self._group, self._recent = shared
+        self._access, self._threads, self._group = shared
         self._seen = seen
         self._excluded = excluded
         self.call_id = call_id
@@ -73,8 +74,6 @@ class BoundFiles:
         finally:
             os.close(fd)
         self.bytes_read += len(data)
-        if len(data) <= MOST_BYTES:
-            return self._recent.content(status.st_ino, data, status.st_mtime_ns)
         return Content(data, status.st_mtime_ns)
 
     def open(self, place: Place) -> reading.FileStream:
@@ -102,13 +101,11 @@ class BoundFiles:
         try:
             folder = listing.open_folder(self._access, place)
             try:
-                status = os.fstat(folder)
                 if not listing.walked_quickly(folder, walk, depth):
                     await self._threads.run(brake, listing.walked, folder, walk, depth)
             finally:
                 os.close(folder)
-            asked = (status.st_dev, status.st_ino, base, depth, hidden, tuple(ignore), limit)
-            return self._recent.listing(asked, walk.rows, walk.counts)
+            return Listing(tuple([Entry(*row) for row in walk.rows]), *walk.counts)
         except OSError as error:
             raise self._problem(error, place, "listed") from None
         except Problem as problem:
@@ -198,6 +195,16 @@ class BoundFiles:
         await self._threads.run(brake, restoring.restore, self._access, place, change, data, self._record, brake)
         return self.changes[first:]
 
+    async def keep(self, touches: Sequence[Touch]) -> Sequence[Former]:
+        """Keep what stands where an agent may change something by itself, so that undo can put it back."""
+        changed = [touch.place for touch in touches if touch.kind in _CHANGING and touch.place is not None]
+        if not changed:
+            return ()
+        from handrail.workspace.formers import keep_all
+
+        brake = Brake()
+        return await self._threads.run(brake, keep_all, self._access, changed, brake)
+
     def _record(self, change: Change) -> None:
         """Take down what was done, at once: also when nobody waits for the call any more."""
         self.changes.append(change)
@@ -205,6 +212,20 @@ class BoundFiles:
             self._know(change.path, change.after)  # who knew the old text whole knows the new one
         elif change.op in ("delete", "move"):
             self._know(change.path if change.op == "delete" else change.source or "", None)
+
+    def record(self, changes: Sequence[Change]) -> None:
+        """Take down what was changed for this call by others than its tool."""
+        seen = self._seen
+        known: dict[str, str | None] = {}
+        for change in changes:
+            if change.op == "delete" and change.path in seen:
+                known[change.path] = None
+                del seen[change.path]
+            elif change.op == "replace" and change.after and seen.get(change.path) == change.before:
+                known[change.path] = seen[change.path] = change.after
+        self.changes.extend(changes)
+        if known:
+            self.saw_whole = {**(self.saw_whole or {}), **known}
 
     def _know(self, shown: str, sha256: str | None) -> None:
         """Remember what the whole file holds, or that it is not known any more."""
@@ -235,6 +256,8 @@ class BoundFiles:
 
     def near(self, place: Place) -> Names:
         """Names near a missing one, as a caller would ask for them; never an excluded one."""
+        if self._is_excluded(place.root, place.path.rpartition("/")[0]):
+            return []
         return near(self._access, place, leaves_out(self._excluded, place.root))
 
     def excluded(self, place: Place, below: str = "") -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from handrail.policy.patterns import excluded
+from handrail.policy.patterns import could_exclude, excluded, last_name
 from handrail.words import Exclusion, Root
 
 Leaves = Callable[[str, str], bool]  # name and path beneath the root of an entry whose parents are not excluded
@@ -36,6 +36,7 @@ def _leaves(exclusions: Sequence[Exclusion], root: Root) -> Leaves:
     if not ours:
         return lambda _name, _path: False
     suspicious, harmless = last_names(ours).fullmatch, set[str]()
+    possible = could_exclude(ours, root)
 
     def leaves(name: str, path: str) -> bool:
         if name in harmless:
@@ -44,19 +45,25 @@ def _leaves(exclusions: Sequence[Exclusion], root: Root) -> Leaves:
             if len(harmless) < _MOST_HARMLESS:
                 harmless.add(name)
             return False
-        return excluded(ours, root, path) is not None
+        return possible(path) and excluded(ours, root, path) is not None
 
     return leaves
 
 
 @lru_cache(maxsize=64)
 def last_names(exclusions: tuple[Exclusion, ...]) -> re.Pattern[str]:
-    """Fit every name that the exclusions could cover by itself; never a wrong no."""
-    names = {_loose(item.pattern.rstrip("/").rpartition("/")[2]) for item in exclusions}
+    """Fit every name that the exclusions could cover in a folder they do not cover; never a wrong no."""
+    names = {_last_name(item) for item in exclusions}
     return re.compile("|".join(sorted(names)), re.IGNORECASE | re.DOTALL)
 
 
-def _loose(name: str) -> str:
-    if "[" in name or "**" in name or not name:
-        return ".*"
-    return "".join({"*": ".*", "?": "."}.get(sign, re.escape(sign)) for sign in name)
+def _last_name(item: Exclusion) -> str:
+    """Give the regular expression of the last name in a pattern.
+
+    `secrets/**` covers the folder `secrets` itself, and a walk judges nothing below a folder that is covered. So the
+    name to look for is `secrets`, unless the folder may be excepted or a root may lie in it.
+    """
+    pattern = item.pattern.rstrip("/")
+    if not item.except_for and not item.pattern.startswith(("//", "/run:")):
+        pattern = pattern.removesuffix("/**")
+    return last_name(pattern) if pattern else ".*"

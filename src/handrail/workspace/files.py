@@ -16,7 +16,6 @@ from handrail.workspace.access import Access, Images, problem_of
 from handrail.workspace.bound import BoundFiles
 from handrail.workspace.group import Group
 from handrail.workspace.locks import Locks
-from handrail.workspace.recent import Recent
 from handrail.workspace.resolve import Resolver
 from handrail.workspace.roots import Roots
 from handrail.workspace.threads import Brake, Threads
@@ -43,7 +42,7 @@ class WorkspaceFiles:
         self.seen: dict[str, str] = {} if seen is None else seen
         self.access = Access(handles, open_beneath, images)
         self.threads = Threads()
-        self._shared = (self.access, self.threads, Group(self.threads), Recent())
+        self._shared = (self.access, self.threads, Group(self.threads))
         self._handles = handles
         self.resolve = Resolver(handles, open_beneath, allow_absolute=allow_absolute).resolve
         self._locks = Locks(locks_dir)
@@ -56,6 +55,10 @@ class WorkspaceFiles:
     def hold(self, touches: Sequence[Touch]) -> AbstractAsyncContextManager[None]:
         """Queue with other calls, of this and other processes, that change the same files."""
         return self._locks.hold(touches)
+
+    def hold_keeping(self, roots: Sequence[Root]) -> AbstractAsyncContextManager[None]:
+        """Queue with others, of this and other processes, who keep what programs changed in the same roots."""
+        return self._locks.hold_names([f"{root.path}\0keeping" for root in roots])
 
     def bind(self, call_id: str, excluded: Sequence[Exclusion]) -> BoundFiles:
         """Give the workspace of one call."""
@@ -72,6 +75,20 @@ class WorkspaceFiles:
             return None
         base = f"{place.path}/" if place.path else ""
         return tuple([base + entry.path for entry in found.entries])
+
+    def is_known(self, place: Place) -> bool:
+        """Whether the run has read a file whole, and it is as it was then; of a large one that is not looked up."""
+        seen = self.seen.get(place.shown)
+        if seen is None or place.size > reading.INLINE_BYTES:
+            return False
+        try:
+            fd, _ = reading.open_regular(self.access, place)
+        except Problem:
+            return False
+        try:
+            return reading.digest(fd, Brake())[0] == seen
+        finally:
+            os.close(fd)
 
     async def fingerprint(self, place: Place) -> str:
         """Hash what stands there: the bytes of a file, the target of a link, names and dates of a folder's all; ""

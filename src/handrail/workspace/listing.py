@@ -15,11 +15,12 @@ from handrail.words import Exclusion, Place, PlaceKind, Root
 from handrail.workspace.access import Access, problem_of
 from handrail.workspace.beneath import FOLDER
 from handrail.workspace.exclude import Leaves
-from handrail.workspace.recent import Counts, Row
 from handrail.workspace.resolve import KINDS
 from handrail.workspace.threads import Brake
 
 MAX_DEPTH = 256
+Row = tuple[str, PlaceKind, int, int]  # path, kind, size, mtime_ns of an entry
+Counts = tuple[int, int, int, int]  # entries that are not shown, by reason
 _NOWHERE = Root("", "", False)  # ignoring goes by the listed folder, whatever its root
 _BY_NAME = itemgetter(0)
 _IFMT, _DIRECTORY, _OTHER = 0o170000, PlaceKind.DIRECTORY, PlaceKind.OTHER

@@ -129,6 +129,10 @@ class Locks:
         wishes = wishes_of(touches)
         return Hold(self, wishes) if wishes else FREE
 
+    def hold_names(self, names: Sequence[str]) -> Hold:
+        """Give what holds locks of their own, each alone."""
+        return Hold(self, [((name, _WHOLE), True) for name in sorted(names)])
+
     async def enter(self, key: Key, alone: bool) -> None:
         """Queue within the process."""
         gate = self._gates.setdefault(key, Gate())

@@ -20,7 +20,6 @@ from handrail.workspace.roots import Roots
 MAX_LINKS = 40
 MAX_PATH_BYTES = 4095  # what the kernel takes, without the closing NUL
 MAX_NAME_BYTES = 255
-MOST_KNOWN = 1000
 MAX_NAMES = 256  # deeper trees can be made but hardly listed, copied or deleted again by anyone
 
 _IFMT = 0o170000
@@ -59,7 +58,7 @@ def check_text(path: str) -> None:
 class Resolver:
     """Text to Place. The fast way is for clean paths in the workspace without links; all else is walked."""
 
-    __slots__ = ("_absolute", "_home", "_known", "_open", "_quick", "_roots")
+    __slots__ = ("_absolute", "_home", "_open", "_quick", "_roots")
 
     def __init__(self, roots: Roots, opener: Opener, *, allow_absolute: bool) -> None:
         self._roots = roots
@@ -67,21 +66,13 @@ class Resolver:
         self._absolute = allow_absolute
         self._quick = opener is open_fast and not roots.nested
         self._home = f"{roots.home.path.rstrip('/')}/"
-        self._known: dict[str, Place] = {}  # files of the workspace, as they were last found
 
     def resolve(self, path: str, follow: bool = True) -> Place:
-        """Give the canonical place; INVALID_ARGS for unusable text, PATH_OUTSIDE_ROOTS for what lies outside.
-
-        What still stands as it was last found is given as the same object.
-        """
-        known = self._known.get(path)
-        if known is None:
-            check_text(path)
-            name = self._plain(path)
-            if not name:
-                return self._slow(path, follow)
-        else:
-            name = known.path
+        """Give the canonical place; INVALID_ARGS for unusable text, PATH_OUTSIDE_ROOTS for what lies outside."""
+        check_text(path)
+        name = self._plain(path)
+        if not name:
+            return self._slow(path, follow)
         try:
             if "/" not in name:
                 status = os.lstat(name, dir_fd=self._roots.home_fd)
@@ -95,16 +86,10 @@ class Resolver:
             return Place(self._roots.home, name, _MISSING, path)
         except OSError:
             return self._slow(path, follow)
-        if (
-            known is not None
-            and status.st_mtime_ns == known.mtime_ns
-            and status.st_ino == known.inode
-            and status.st_size == known.size
-            and status.st_nlink == known.links
-            and status.st_mode & _IFMT == stat.S_IFREG
-        ):
-            return known
-        return self._found(path, name, follow, status)
+        kind = KINDS.get(status.st_mode & _IFMT, PlaceKind.OTHER)
+        if kind is PlaceKind.LINK and follow:
+            return self._slow(path, follow)
+        return _place(self._roots.home, name, kind, path, status)
 
     def _plain(self, path: str) -> str:
         """The path beneath the workspace where the text says it without detours; empty where it must be walked."""
@@ -115,18 +100,6 @@ class Resolver:
             name = path[len(self._home) :]
         walked = not self._quick or name.startswith(("run:", "/")) or name in ("", ".", "..") or _dotted(name)
         return "" if walked else name
-
-    def _found(self, path: str, name: str, follow: bool, status: os.stat_result) -> Place:
-        """The place of a path that no link leads to."""
-        kind = KINDS.get(status.st_mode & _IFMT, PlaceKind.OTHER)
-        if kind is PlaceKind.LINK and follow:
-            return self._slow(path, follow)
-        place = _place(self._roots.home, name, kind, path, status)
-        if kind is PlaceKind.FILE:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            self._known[path] = place
-        return place
 
     def _slow(self, path: str, follow: bool) -> Place:
         walk = _Walk(self._roots, self._open, path, follow)

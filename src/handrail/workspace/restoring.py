@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from handrail.errors import Code, Misuse, Problem
 from handrail.words import Change, Place
 from handrail.workspace import folders
-from handrail.workspace.access import Access, problem_of, split
+from handrail.workspace.access import READ, Access, problem_of, split
 from handrail.workspace.folders import Record
 from handrail.workspace.removing import delete, remove_empty
-from handrail.workspace.standing import stale, sync_folder
+from handrail.workspace.standing import KEPT_MODE, stale, sync_folder
 from handrail.workspace.threads import Brake
 from handrail.workspace.writing import Order, Writing, write
 
@@ -44,7 +45,21 @@ def _put_back(access: Access, place: Place, change: Change, data: bytes | None, 
         text = f"What stood at {place.shown} was not kept, so it cannot be put back."
         raise Problem(Code.NOT_FOUND, text, path=place.shown)
     expected = change.after if change.op == "replace" else ""
-    write(Writing(access, place, Order(data, expected, mode=change.mode, ours=lambda _: True), record, brake))
+    # Programs make several names of one file (builds do); each name has its own former content.
+    order = Order(data, expected, mode=change.mode, ours=lambda _: True, splits=True)
+    write(Writing(access, place, order, record, brake))
+    if change.op == "replace" and change.mode is not None:
+        _set_mode(access, place, change.mode)
+
+
+def _set_mode(access: Access, place: Place, mode: int) -> None:
+    """Give a file the mode that it had, without setuid and setgid."""
+    fd = access.open(place, READ)
+    try:
+        if stat.S_IMODE(os.fstat(fd).st_mode) & KEPT_MODE != mode & KEPT_MODE:
+            os.fchmod(fd, mode & KEPT_MODE)
+    finally:
+        os.close(fd)
 
 
 def _link_again(access: Access, place: Place, change: Change, record: Record, brake: Brake) -> None:

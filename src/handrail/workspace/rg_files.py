@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from handrail.workspace.beneath import FOLDER
 from handrail.workspace.rg_output import Keeper, order
 
 _BLOCK = 32  # names looked at together, at least
+_MOST_EMPTY = 10_000  # empty folders that are named
 _FEW = 8  # names of one folder that are cheaper to look up one by one than by reading the folder
 
 
@@ -164,3 +165,43 @@ def folders_of(paths: Iterable[str]) -> list[str]:
             found.add(folder)
             folder = folder.rpartition("/")[0]
     return sorted(found, key=lambda folder: order(os.fsencode(folder)))
+
+
+def empty_below(known: Sequence[str], folders: Folders, *, hidden: bool, skipped: frozenset[str]) -> list[str]:
+    """Name the folders beneath the known ones that hold no file: a listing of files does not show them.
+
+    A folder whose files were all left out (ignored, hidden) holds files and is not named, nor is one above it.
+    """
+    found: list[str] = []
+    filled: list[str] = []
+    seen = set(known)
+    pending = ["", *known]
+    while pending and len(found) < _MOST_EMPTY:
+        folder = pending.pop()
+        for name in _subfolders(folder, folders) or ():
+            path = f"{folder}/{name}" if folder else name
+            if path in seen or name in skipped or (name.startswith(".") and not hidden):
+                continue
+            if _subfolders(path, folders, only=True) is not None:
+                seen.add(path)
+                found.append(path)
+                pending.append(path)
+            else:
+                filled.append(path)
+    holding = set(folders_of(filled))
+    return [path for path in found if path not in holding]
+
+
+def _subfolders(folder: str, folders: Folders, *, only: bool = False) -> list[str] | None:
+    """Name the folders in a folder; None where it cannot be read, or with `only` where it holds anything else."""
+    names: list[str] = []
+    try:
+        with os.scandir(folders.open(folder)) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    names.append(entry.name)
+                elif only:
+                    return None
+    except OSError:
+        return None
+    return names

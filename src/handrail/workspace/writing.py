@@ -49,6 +49,7 @@ class Order:
     exclusive: bool = False
     mode: int | None = None  # of a file that is made anew
     ours: Callable[[Place], bool] = lambda _: False  # whether this call put there what stands there
+    splits: bool = False  # of a file with several names this one becomes another file; the others stay as they are
 
 
 class Writing:
@@ -257,4 +258,5 @@ def _check(place: Place, order: Order, standing: Standing | None) -> None:
     if order.expected_sha256 is not None and order.expected_sha256 != standing.sha256:
         why = "something is there already" if order.expected_sha256 == "" else "its content is another one"
         raise stale(place, why, standing.sha256, order.expected_sha256)
-    refuse_split(place, standing)
+    if not order.splits:
+        refuse_split(place, standing)

@@ -15,6 +15,11 @@ def main() -> None:
         if not _said(f"handrail {__version__}\n"):
             os._exit(1)
         return
+    if sys.argv[1:2] == ["hook"] and len(sys.argv) > 2:
+        from handrail.hooks import client
+
+        if sys.argv[2] in client.AGENTS:  # an agent waits for it before every tool
+            client.main(sys.argv[2:])
     try:
         code = _run()
     except KeyboardInterrupt:
@@ -46,6 +51,11 @@ def _have_streams() -> None:
 
 def _run() -> int:
     import gc
+
+    from handrail.own_imports import OWN_IMPORTS
+
+    OWN_IMPORTS.work_alone()
+    OWN_IMPORTS.doubt_path()
 
     # Looking through all installed packages for plugins of pydantic is nothing for a command that ends at once.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from handrail import dialects
+
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
@@ -98,6 +100,12 @@ async def opened(given: Mapping[str, Any], **how: Any) -> AsyncIterator[Runtime]
     # What a person must know is said in the command line's own words.
     logging.getLogger("handrail").setLevel(logging.ERROR)
     flags: dict[str, Any] = {"tools.enable": list(given["enable"])} if given.get("enable") else {}
+    caller = "cli"
+    if given.get("dialect") in dialects.agents():  # judged as its hooks are, and only that
+        from handrail.hooks.sessions import FIXED
+
+        how["fixed"] = FIXED
+        caller = given["dialect"]
     if given.get("wait") is not None:
         flags["approvals.wait_seconds"] = given["wait"]
     if given.get("approve"):
@@ -112,23 +120,25 @@ async def opened(given: Mapping[str, Any], **how: Any) -> AsyncIterator[Runtime]
         config=Path(config) if isinstance(config, str) else config,
         run_id=given.get("run_id"),
         mode="headless" if given.get("headless") else None,
-        caller="cli",
+        caller=caller,
         flags=flags,
         progress=progress,
         **how,
     )
     runtime = Runtime(options)
     async with runtime:
-        runtime.parts.ledger.replay_flags = _replay_flags(given, runtime)
+        runtime.parts.ledger.replay_flags = replay_flags(given, runtime)
         warn(runtime.parts.loaded)
         yield runtime
 
 
-def _replay_flags(given: Mapping[str, Any], runtime: Runtime) -> str:
-    """The flags that say which settings count: a call is replayed only under those it was asked for."""
+def replay_flags(given: Mapping[str, Any], runtime: Runtime) -> str:
+    """Write the flags that say which settings count: a call is replayed only under those it was asked for."""
     import shlex
 
-    words = [(f"--{name}", given[name]) for name in ("preset", "dialect") if given.get(name)]
+    words = [
+        (f"--{name}", given[name]) for name in ("preset", "dialect") if given.get(name) not in (None, "", "native")
+    ]
     if given.get("config"):
         words.append(("--config", os.path.abspath(given["config"])))
     words += [("--enable", name) for name in given.get("enable") or ()]
@@ -213,11 +223,13 @@ async def _leaving_nothing(given: Mapping[str, Any], aside: Path | None = None) 
 def loaded(given: Mapping[str, Any], *, quiet: bool = False) -> Loaded:
     """The settings in force, without opening a run; what they warn of is passed on, unless it is the matter itself."""
     from handrail.front.cli._settings import named
+    from handrail.own_code import guard_imports, write_roots
     from handrail.settings import load
 
     config = named(given)
     path = Path(config) if isinstance(config, str) else config
     found = load(Path(workspace_of(given)), config=path, environment=os.environ)
+    guard_imports(write_roots(found))
     if not quiet:
         warn(found)
     return found
@@ -264,7 +276,7 @@ class Stderr:
         from handrail.front.cli._tables import display_panel
 
         out = console(error=True)
-        out.print(display_panel(level, str(fields.get("title") or level), content, min(out.width, 100)))
+        out.print(display_panel(fields, min(out.width, 100)))
 
 
 def terminal_approver(what: str = "--approve", **how: Any) -> Any:

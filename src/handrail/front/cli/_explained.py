@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from handrail.own_code import find_own_code
 from handrail.policy import World, decide
 from handrail.policy.edits import Edit
 from handrail.policy.explain import Suggestion, smallest_change, suggestion
@@ -178,8 +179,10 @@ def _world(runtime: Runtime, found: Explanation, loaded: Loaded) -> World:
     known = {root.path for root in was.roots}
     roots = (*was.roots, *(root for root in further if root.path not in known))
     options = Options(Path(loaded.workspace), caller=parts.caller)
-    ground = Ground(options, parts.clock, loaded, parts.folder, parts.journal, parts.redactor, roots)
-    kept = ("skill_name", "skill_tools", "permissions", "caller", "grants", "digest", "now", "run_id")
+    ground = Ground(
+        options, parts.clock, loaded, parts.folder, parts.journal, parts.redactor, roots, find_own_code(roots)
+    )
+    kept = ("skill_name", "skill_tools", "permissions", "caller", "grants", "digest", "now", "run_id", "repositories")
     return replace(Worlds(ground).of(found.tool), **{name: getattr(was, name) for name in kept})
 
 
@@ -261,6 +264,10 @@ def _programs(found: Explanation, loaded: Loaded) -> Iterator[str]:
             continue
         more = [host for host in hosts_of(touch.words) if not any(host_matches(item, host) for item in allowed)]
         if not more and allowed:
+            continue
+        if loaded.settings.exec.hosts == "ask" and plan["tier"] == "A":
+            named = ", ".join(more) or "hosts that exec.allowed_hosts does not name"
+            yield f"  {touch.words[0]} reaches out: a person is asked for {named} once the command connects"
             continue
         lacks = "has no network" if not allowed else f"does not reach {', '.join(more)}"
         named = ", ".join(more) or "the hosts it needs"

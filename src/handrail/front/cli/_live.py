@@ -83,14 +83,19 @@ class Told:
         time = f"{event['ts'][11:19]} " if self._live else ""
         if kind == "tool.started" or event.get("started") is False:
             decision = (event.get("verdict") or {}).get("decision") or "not judged"
-            started = f"{time}▶ {event.get('tool')} {arguments_line(event.get('args'), 60)} ({decision})"
+            call = event.get("asked") or event  # in the caller's words
+            started = f"{time}▶ {call.get('tool')} {arguments_line(call.get('args'), 60)} ({decision})"
             return started if kind == "tool.started" else f"{started}\n{time}{_end(event)}"
         if kind in ("tool.completed", "tool.failed"):
             return f"{time}{_end(event)}"
         if kind == "approval.required":
             return "" if self._asked_here else f"{time}{_waiting(event)}"
+        if kind == "program.warned":
+            return "\n".join(f"{time}warning: {warning}" for warning in event["warnings"])
         if kind in ("approval.granted", "approval.denied"):
             return f"{time}{kind} by {event.get('by') or 'nobody'}"
+        if kind == "net.refused":
+            return f"{time}✘ connection to {event.get('host') or 'an unknown host'} refused"
         return ""
 
 

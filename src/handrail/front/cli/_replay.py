@@ -20,15 +20,19 @@ def replay(given: Mapping[str, Any]) -> int:
 
     book = ledger()
     try:
-        request = book.find(given["approval"]).request
+        record = book.find(given["approval"])
         args = book.args(given["approval"])
     except KeyError:
         raise click.UsageError(
             f"There is no approval {given['approval']!r}; `handrail approvals list --all` shows them."
         ) from None
+    request = record.request
     if given["tool"] not in (None, request.tool) or given["pairs"] or given["raw"]:
         raise click.UsageError("An approval is replayed as it was asked for; leave out tool and arguments.")
-    return show(run_async(_replay(given, request, args)), as_json=given["as_json"], given=_flags(given))
+    code = show(run_async(_replay(given, request, args)), as_json=given["as_json"], given=_flags(given))
+    if record.state == "pending" and not given["as_json"]:
+        sys.stderr.write(f"  say yes:    handrail approvals grant {request.id}\n")
+    return code
 
 
 def _flags(given: Mapping[str, Any]) -> dict[str, Any]:

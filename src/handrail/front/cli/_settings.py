@@ -22,10 +22,11 @@ def config_of(given: Mapping[str, Any], workspace: str) -> Config:
 def named(given: Mapping[str, Any]) -> Config:
     """The settings that flags name; None where they name none."""
     from handrail.settings import foreign
+    from handrail.settings.layers import NamedSettings
 
     config, preset = given.get("config"), given.get("preset")
     if config and foreign.is_foreign(config):
-        return foreign.from_file(preset or given.get("dialect") or "native", Path(config))
+        return NamedSettings(foreign.from_file(preset or given.get("dialect") or "native", Path(config)))
     if config and preset:
         raise click.UsageError("--preset and --config both say which settings count; choose one.")
     return _preset(preset) if preset else config
@@ -57,12 +58,13 @@ def _root(run_id: str, given: Mapping[str, Any], workspace: str) -> str:
 
 def _preset(name: str) -> Mapping[str, Any]:
     from handrail.settings import PRESETS, preset
+    from handrail.settings.layers import NamedSettings
 
     if name not in PRESETS:
         from handrail.front.cli._common import unknown
 
         raise unknown("preset", name, PRESETS)
-    return _from_variables() if name == "autonous" else preset(name)
+    return _from_variables() if name == "autonous" else NamedSettings(preset(name))
 
 
 def _autonous(workspace: str) -> Config:
@@ -72,17 +74,24 @@ def _autonous(workspace: str) -> Config:
     if not foreign.has_variables(os.environ):
         found = load(Path(workspace), environment=os.environ)
         if found.files or any(origin.layer == "env" for origin in found.origins.values()):
-            programs.require()
+            programs.require(programs.which_in(found.settings.programs.named()))
             return None
     return _from_variables()
 
 
 def _from_variables() -> Mapping[str, Any]:
-    """Settings from AUTONOUS_TOOL_* variables; every root must be there before anything starts."""
+    """Settings from AUTONOUS_TOOL_* variables; every root must be there before anything starts.
+
+    Further HANDRAIL_ variables count, but none that names other roots: the list of roots is given in one place.
+    """
     from handrail.errors import SettingsFault
     from handrail.settings import foreign
+    from handrail.settings.layers import NamedSettings
 
-    config = foreign.autonous(os.environ)
+    config = NamedSettings(foreign.autonous(os.environ))
+    for name in ("ROOT", "WRITE", "READ"):
+        if f"HANDRAIL_WORKSPACE__{name}" in os.environ:
+            raise SettingsFault(f"HANDRAIL_WORKSPACE__{name}: {foreign.ROOTS} names the roots; unset one of them")
     for root in (config["workspace"]["root"], *config["workspace"]["write"]):
         if not os.path.isdir(root):
             raise SettingsFault(f"{foreign.ROOTS}: {root} is not a folder")

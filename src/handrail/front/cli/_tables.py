@@ -10,22 +10,25 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from handrail import dialects
 from handrail.approvals.show import visible
 
-STATUS = {"ok": "green", "failed": "red", "denied": "red", "pending": "yellow", "unknown": "magenta"}
+NOT_SEEN = "not seen"  # the end of a call that an agent carried out itself, and told nothing of
+STATUS = {"ok": "green", "failed": "red", "denied": "red", "pending": "yellow", "unknown": "magenta", NOT_SEEN: "dim"}
 DECISION = {"allow": "green", "ask": "yellow", "deny": "red"}
 LEVEL = {"success": "green", "warning": "yellow", "error": "red", "progress": "cyan"}
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _LEFT = {"running": "no end on record yet", "cut off": "by the end of its process; what it did is not known"}
 _LEAST = 8  # columns that a cut one keeps
 _SHORT = 13  # of a run's own name: its millisecond
+WARNING = "warning: "  # how a note begins that tells of something to look at
 WIDE = 110  # columns from which on a list of runs also names the workspaces
 
 
@@ -74,12 +77,21 @@ def coloured(word: str, colours: Mapping[str, str], shown: str = "") -> str:
     return f"[{colours.get(word, 'dim')}]{plain(shown or word)}[/]"
 
 
-def display_panel(level: str, title: str, content: str, width: int) -> Panel:
-    """What a tool shows to the person."""
+def display_panel(fields: Mapping[str, Any], width: int) -> Panel:
+    """Draw what a tool shows to the person: the content, then why it is shown and what backs it."""
     from rich.markdown import Markdown
 
-    shown = Markdown("\n".join(visible(line) for line in content.split("\n")))
-    return Panel(shown, title=plain(title), border_style=LEVEL.get(level, "blue"), width=width)
+    level = str(fields.get("level", "info"))
+    shown: list[RenderableType] = [Markdown(_visible_lines(str(fields.get("content", ""))))]
+    if thought := fields.get("thought"):
+        shown.append(Text(f"\n{_visible_lines(str(thought))}", style="italic dim"))
+    shown += [Text(f"• {visible(str(item))}", style="dim") for item in fields.get("evidence") or ()]
+    title = plain(str(fields.get("title") or level))
+    return Panel(Group(*shown), title=title, border_style=LEVEL.get(level, "blue"), width=width)
+
+
+def _visible_lines(text: str) -> str:
+    return "\n".join(visible(line) for line in text.split("\n"))
 
 
 def arguments_line(args: Any, room: int) -> str:
@@ -155,7 +167,8 @@ def _has_open_calls(folder: Path) -> bool:
     calls: dict[str | None, set[Any]] = {"tool.started": set(), "tool.completed": set(), "tool.failed": set()}
     try:
         for event in events(folder):
-            calls.get(event.get("kind"), set()).add(event.get("call_id"))
+            if not event.get("handed_over"):  # a call that an agent carries out itself was not cut off by us
+                calls.get(event.get("kind"), set()).add(event.get("call_id"))
     except RunFault:
         return False
     return bool(calls["tool.started"] - calls["tool.completed"] - calls["tool.failed"])
@@ -201,6 +214,9 @@ def _local(ts: str) -> str:
     return moment.strftime("%m-%d %H:%M" if moment.year == datetime.now().astimezone().year else "%Y-%m-%d")
 
 
+_REFUSED = "connection refused: "
+
+
 def calls_of(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One entry a call: how it was judged, how it ended, what it changed."""
     calls: dict[str, dict[str, Any]] = {}
@@ -208,14 +224,20 @@ def calls_of(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         call_id = event.get("call_id")
         if call_id is None:
             continue
-        call = calls.setdefault(call_id, {"call_id": call_id, "status": "unknown", "notes": []})
+        call = calls.setdefault(
+            call_id, {"call_id": call_id, "seq": event.get("seq", 0), "status": "unknown", "notes": []}
+        )
         kind = event["kind"]
         if kind == "tool.started" or event.get("started") is False:
             verdict = event.get("verdict") or {}
             call |= {"ts": event["ts"], "tool": event.get("tool"), "args": event.get("args")}
             call |= {"decision": verdict.get("decision"), "parent": event.get("parent")}
             call["rules"] = [finding["rule"] for finding in verdict.get("findings", ())]
-        if kind in ("tool.completed", "tool.failed"):
+            if event.get("handed_over"):
+                call |= {"status": NOT_SEEN, "handed_over": event["handed_over"].get("to")}
+            if event.get("dialect") in dialects.agents():
+                call["asked"] = (event.get("asked") or {}).get("tool")
+        if kind in ("tool.completed", "tool.failed", "tool.observed"):
             call |= {"status": event["status"], "code": event.get("code"), "duration_ms": event["duration_ms"]}
             call |= {"changed": event.get("files_changed", []), "redacted": event.get("redacted", False)}
             call |= {"effect": event.get("effect"), "message": event.get("message")}
@@ -232,8 +254,17 @@ def _note(event: Mapping[str, Any]) -> str:
         return f"granted by {event.get('by') or 'somebody'} ({event.get('scope')})"
     if kind == "approval.denied":
         return f"refused by {event.get('by') or 'somebody'}: {event.get('advice') or event.get('state')}"
+    if kind == "program.warned":
+        return f"{WARNING}{'; '.join(event.get('warnings', ()))}"
+    if kind == "changes.judged":
+        judged = event.get("judged", ())
+        return f"not kept at once: {_cut(', '.join(str(item.get('path')) for item in judged), 100)}"
     if kind == "display":
         return f"shown: {_cut(str(event.get('content', '')), 100)}"
+    if kind == "net.refused":
+        return f"{_REFUSED}{event.get('host') or 'unknown host'} ({_cut(str(event.get('problem', '')), 100)})"
+    if kind == "net.connected":
+        return f"connected to {event.get('host') or 'unknown host'}"
     if kind == "undo.applied":
         return f"took back {', '.join(call[-12:] for call in event.get('calls', ()))}"
     return str(kind)
@@ -254,7 +285,8 @@ def left_open(folder: Path) -> str:
 
 
 def _ending(call: Mapping[str, Any], left: str) -> str:
-    return str(call.get("code") or call["status"]) if "duration_ms" in call else left
+    known = "duration_ms" in call or call["status"] == NOT_SEEN
+    return str(call.get("code") or call["status"]) if known else left
 
 
 def run_table(out: Console, folder: Path, calls: Sequence[Mapping[str, Any]]) -> None:
@@ -266,7 +298,7 @@ def run_table(out: Console, folder: Path, calls: Sequence[Mapping[str, Any]]) ->
     rows = [
         (
             plain(call["call_id"][-12:] if out.is_terminal else call["call_id"]),
-            plain(call["tool"]),
+            plain(call.get("asked") or call["tool"]),
             coloured(call.get("decision") or "-", DECISION),
             coloured(call["status"], STATUS, _ending(call, left)),
             f"{call['duration_ms']:.1f}" if "duration_ms" in call else "",
@@ -277,18 +309,30 @@ def run_table(out: Console, folder: Path, calls: Sequence[Mapping[str, Any]]) ->
     ]
     head = ("call", "tool", "decision", "status", "ms", "changed", "arguments")
     print_rows(out, head, rows, ("arguments", "tool"))
+    for call in calls:
+        for note in call["notes"]:
+            if note.startswith(_REFUSED):
+                out.print(f"{plain(call['tool'])}: {plain(note)}")
+            elif note.startswith(WARNING):
+                out.print(f"[yellow]{plain(note)}[/] [dim]({plain(call['call_id'])})[/]", soft_wrap=True)
 
 
 def run_tree(name: str, events: Iterable[Mapping[str, Any]], width: int, left: str = "running") -> Tree:
     """A run drawn as a tree: calls, below them what was asked, decided, changed; `left` is what has no end."""
+    from handrail.front.cli._agent_tree import TurnBranches
+
     tree = Tree(f"[bold]run[/] {plain(name)}")
+    known = list(events)
     nodes: dict[str, Tree] = {}
-    for call in calls_of(events):
-        colour, tool = STATUS.get(call["status"], "white"), visible(str(call["tool"]))
+    turns = TurnBranches(tree, nodes, known, width)
+    for call in calls_of(known):
+        turns.add_before(call["seq"])
+        colour, tool = STATUS.get(call["status"], "white"), visible(str(call.get("asked") or call["tool"]))
         shown = arguments_line(call.get("args"), max(width - len(tool) - 9, 10))
         node = nodes.get(call.get("parent") or "", tree).add(f"[{colour}]●[/] [bold]{escape(tool)}[/] {escape(shown)}")
         nodes[call["call_id"]] = node
         _branches(node, call, width, left)
+    turns.add_before(None)
     return tree
 
 
@@ -301,5 +345,7 @@ def _branches(node: Tree, call: Mapping[str, Any], width: int, left: str) -> Non
     for change in call.get("changed", ()):
         node.add(f"[cyan]{plain(change['op'])}[/] {plain(change['path'])}")
     hidden = " [magenta]secrets hidden[/]" if call.get("redacted") else ""
-    lasted = took(call["duration_ms"]) if "duration_ms" in call else _LEFT[left]
+    lasted = _LEFT[left] if call["status"] != NOT_SEEN else f"{call['handed_over']} told nothing of its end"
+    if "duration_ms" in call:
+        lasted = took(call["duration_ms"])
     node.add(f"{coloured(status, STATUS, _ending(call, left))} [dim]{lasted}[/]{hidden}")

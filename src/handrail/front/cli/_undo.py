@@ -94,6 +94,7 @@ def _instead(folder: Path, outcome: Outcome) -> Iterator[str]:
     changes = [change for item in calls if item.call == call for change in item.changes if change["path"] == path]
     if changes:
         yield f"  by hand: {_by_hand(folder, changes[0])}"
+    yield f"  to pass over call {call[-12:]}: take back the others one by one, each with --call, the last one first"
     others = [item for item in reversed(calls) if item.left and path not in {step["path"] for step in item.changes}]
     for item in others[:MAX_OTHERS]:
         what = f"{item.tool}: {visible(item.paths)}"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from handrail.undo_order import Ended
 
 
+Position = tuple[int, str]  # the number of a change, and its time for those of 0.1.0, which have no number
 _SHOWN = 5  # calls that are passed over and named
 
 
@@ -31,17 +32,17 @@ def last_change(given: Mapping[str, Any]) -> tuple[Path, str]:
 
     Calls of which nothing can be put back are passed over, and that is said.
     """
-    best: tuple[str, Path, str] | None = None
+    best: tuple[Position, Path, str] | None = None
     passed: list[Ended] = []
     for item in _runs_here(given):
-        if best is not None and item.updated < best[0]:
+        if best is not None and _end_of(item) < best[0]:
             break  # all further runs ended before that change
-        for call in _open(item.path):
-            if not call.left:
-                passed.append(call)
-            elif best is None or call.ts > best[0]:
-                best = (call.ts, item.path, call.call)
-    said = _passed_over(passed, "" if best is None else best[0])
+        calls = _open(item.path)
+        passed += [call for call in calls if not call.left]
+        last = next((call for call in reversed(calls) if call.left), None)  # of a run: by its journal's sequence
+        if last is not None and (best is None or _position(last) > best[0]):
+            best = (_position(last), item.path, last.call)
+    said = _passed_over(passed, (0, "") if best is None else best[0])
     if best is None:
         text = (
             f"There is nothing to take back: no run of this workspace in {runs_folder(given)} changed a file that is "
@@ -52,9 +53,19 @@ def last_change(given: Mapping[str, Any]) -> tuple[Path, str]:
     return best[1], best[2]
 
 
-def _passed_over(calls: list[Ended], since: str) -> str:
-    """Say which calls after a time are passed over, last first, and why."""
-    later = sorted((call for call in calls if call.ts > since), key=lambda call: call.ts, reverse=True)
+def _position(call: Ended) -> Position:
+    """Give the position of a change among those of all runs."""
+    return call.order, call.ts
+
+
+def _end_of(item: Any) -> Position:
+    """Give a position after the last change of a run; of one that did not end, nothing is known."""
+    return sys.maxsize if item.ended is None else item.ended, str(item.updated)
+
+
+def _passed_over(calls: list[Ended], since: Position) -> str:
+    """Say which calls after a change are passed over, last first, and why."""
+    later = sorted((call for call in calls if _position(call) > since), key=_position, reverse=True)
     lines = [
         f"Passed over: {call.tool} (call {call.call[-12:]}) changed what cannot be taken back: {call.why_lost}"
         for call in later[:_SHOWN]
@@ -98,4 +109,4 @@ def _runs_here(given: Mapping[str, Any]) -> list[Any]:
     from handrail.store.folders import list_runs
 
     found = [item for item in list_runs(runs_folder(given)) if item.events and is_here(item, given)]
-    return sorted(found, key=lambda item: str(item.updated), reverse=True)
+    return sorted(found, key=_end_of, reverse=True)

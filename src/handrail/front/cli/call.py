@@ -93,11 +93,15 @@ def command(**given: Any) -> int:
 
 
 def _script(given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """`call run_script --skill NAME -- SCRIPT ARGS`: the words as they stand; None for any other call."""
+    """Read `call run_script --skill NAME -- SCRIPT ARGS`, in the names of the dialect; None for any other call."""
     words = given["pairs"]
-    if given["tool"] != "run_script" or not given["skill"] or given["dialect"] or given["raw"] or not words:
+    if given["tool"] != "run_script" or not given["skill"] or given["raw"] or not words or "=" in words[0]:
         return None
-    return {"skill": given["skill"], "script": words[0], "args": list(words[1:])} if "=" not in words[0] else None
+    args = {"skill": given["skill"], "script": words[0], "args": list(words[1:])}
+    if given["dialect"] in (None, "native"):
+        return args
+    said = dialect_of(given["dialect"]).said({"tool": "run_script", "args": args})
+    return None if said is None else dict(said["args"])
 
 
 def arguments(pairs: Sequence[str], raw: str | None) -> dict[str, Any]:
@@ -158,7 +162,17 @@ def _is_text(schema: Mapping[str, Any]) -> bool:
 
 
 async def _call(given: Mapping[str, Any], args: dict[str, Any]) -> tuple[Outcome, str]:
-    """Make the call; its outcome, and the run it was made in."""
+    """Make the call and close the run; print what its programs left that the outcome does not show to a person."""
+    outcome, run_id, warned = await _call_in_run(given, args)
+    shown = () if given["as_json"] else outcome.warnings
+    for warning in warned:
+        if warning not in shown:
+            sys.stderr.write(f"warning: {harmless(warning)}\n")
+    return outcome, run_id
+
+
+async def _call_in_run(given: Mapping[str, Any], args: dict[str, Any]) -> tuple[Outcome, str, Sequence[str]]:
+    """Make the call; return its outcome, the run it was made in, and what programs left by the end of the run."""
     from handrail.errors import Problem
     from handrail.front.cli._live import following
     from handrail.front.cli._progress import showing
@@ -180,7 +194,9 @@ async def _call(given: Mapping[str, Any], args: dict[str, Any]) -> tuple[Outcome
             skill=given["skill"],
             dialect=given["dialect"],
         )
-        return outcome, runtime.run_id
+        warned = runtime.parts.programs.warned
+        run_id = runtime.run_id
+    return outcome, run_id, warned
 
 
 def schema_of(runtime: Any, given: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:

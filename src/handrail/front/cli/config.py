@@ -29,12 +29,16 @@ def show(origin: bool, **given: Any) -> None:
     values = {key.name: _value(found.settings, key.name) for key in keys()}
     rules = found.settings.rules
     if given["as_json"]:
-        told = {name: {"value": value, "origin": found.origins[name].where} for name, value in values.items()}
-        print_json({**told, "rules": [rule.model_dump(mode="json") for rule in rules]})
+        described = {
+            name: {"value": value, "origin": found.describe_origin(name, value)} for name, value in values.items()
+        }
+        print_json({**described, "rules": [rule.model_dump(mode="json") for rule in rules]})
         return
     from handrail.front.cli._tables import plain, print_rows
 
-    rows = [(plain(name), plain(_text(value)), plain(found.origins[name].where)) for name, value in values.items()]
+    rows = [
+        (plain(name), plain(_text(value)), plain(found.describe_origin(name, value))) for name, value in values.items()
+    ]
     for rule in rules:
         parts = (rule.effect, rule.tool, rule.touch, rule.target, rule.skill, rule.caller)
         rows.append((plain(rule.id), plain(" ".join(part for part in parts if part)), plain(rule.where)))

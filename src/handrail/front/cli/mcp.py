@@ -18,6 +18,7 @@ from handrail.front.cli._common import (
     harmless,
     loaded,
     progress,
+    replay_flags,
     run_async,
     unknown,
     workspace_of,
@@ -83,9 +84,9 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 def _need_sdk(package: str) -> None:
     """Say what is missing before anything is served."""
-    from importlib.util import find_spec
+    from handrail.installed import find_module
 
-    if any(find_spec(name) is None for name in ("mcp", "mcp_types", package)):
+    if any(find_module(name) is None for name in ("mcp", "mcp_types", package)):
         raise click.UsageError("MCP needs one more package: pip install 'handrail[mcp]'.")
 
 
@@ -95,7 +96,14 @@ def _opening(given: Mapping[str, Any]) -> Opening:
 
     workspace = workspace_of(given)
     config = config_of(given, workspace)
-    return Opening(workspace, config, given["run_id"], dialect=given["dialect"], progress=progress)
+    return Opening(
+        workspace,
+        config,
+        given["run_id"],
+        dialect=given["dialect"],
+        progress=progress,
+        replay_flags=partial(replay_flags, given),
+    )
 
 
 @command.command("install")
@@ -104,13 +112,16 @@ def _opening(given: Mapping[str, Any]) -> Opening:
 @click.option("--yes", is_flag=True, help="write without asking")
 @click.option("--user", is_flag=True, help="the user's settings of the client instead of the project's")
 @click.option("--env", "variables", multiple=True, metavar="NAME", help="pass a variable on, by its name")
+@click.option("--exclusive", is_flag=True, help="turn the client's own tools off, and allow ours, in its settings")
 @click.option("--dialect", metavar="NAME", help="have the server started with this dialect")
 @CONFIG
 @WORKSPACE
 def install(client: str, only_print: bool, yes: bool, user: bool, variables: tuple[str, ...], **given: Any) -> int:
-    """Connect CLIENT: claude-code, claude-desktop, cursor, gemini-cli, goose, or mcp-json for a plain .mcp.json.
+    """Connect CLIENT: claude-code, claude-desktop, codex, cursor, gemini-cli, goose, opencode, vscode, windsurf, zed,
+    or mcp-json for a plain .mcp.json.
 
-    Shows what would change in the client's settings first. What is there stays; a copy is kept beside it.
+    Shows what would change in the client's settings first. What is there stays; a copy is kept beside it. Says which
+    tools of the client stay ungoverned, and how to turn them off.
     """
     from pathlib import Path
 
@@ -122,24 +133,35 @@ def install(client: str, only_print: bool, yes: bool, user: bool, variables: tup
     workspace = Path(workspace_of(given))
     if not only_print:
         _need_sdk("mcp")
-    _can_start(given)
+    has_settings = _can_start(given)
     flags = {name: given[name] for name in ("preset", "dialect", "config") if given[name]}
     entry = installing.entry_for(known, workspace, flags, variables, user=user)
     if only_print:
         sys.stdout.write(installing.snippet(known, entry))
         return 0
-    done = _carried_out(installing.planned(known, installing.place_of(known, workspace, user=user), entry), yes=yes)
+    from handrail.front.mcp.exclusive import plan_exclusive, tell
+
+    plan = installing.planned(known, installing.place_of(known, workspace, user=user), entry)
+    exclusive = given["exclusive"]
+    plans = plan_exclusive(known, workspace, plan) if exclusive else [plan]
+    done = max([_carried_out(item, yes=yes) for item in plans])
     if done == 0 and entry.command == installing.NAME:
         sys.stderr.write(f"{known.about.split(',')[0]} must find `handrail` on its own PATH.\n")
+    if plan.is_written:
+        if not has_settings and not flags:
+            sys.stderr.write("There are no settings here, so tools only read; `handrail init` writes some.\n")
+        sys.stderr.write("Its questions are answered by `handrail approvals watch --here`, in another terminal.\n")
+    sys.stderr.write(tell(known, exclusive=exclusive and done == 0))
     return done
 
 
-def _can_start(given: Mapping[str, Any]) -> None:
-    """Refuse flags that the server would refuse, before a client is told to start it with them."""
+def _can_start(given: Mapping[str, Any]) -> bool:
+    """Refuse flags that the server would refuse, before a client is told to start it; says whether files were read."""
     dialect_of(given["dialect"])
     # The settings of autonous are variables of the client, which are not these.
     if given["config"] or (given["preset"] or given["dialect"]) != "autonous":
-        loaded(given)  # which also tells what is not taken, such as a file that nobody trusted
+        return bool(loaded(given).files)  # which also tells what is not taken, such as a file that nobody trusted
+    return True
 
 
 def _carried_out(plan: Any, *, yes: bool) -> int:

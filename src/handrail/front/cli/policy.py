@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from handrail.front.cli._common import CONFIG, DIALECT, JSON, WORKSPACE, console, judging, loaded, print_json, run_async
+from handrail import dialects
+from handrail.front.cli._common import (
+    CONFIG,
+    DIALECT,
+    JSON,
+    WORKSPACE,
+    console,
+    dialect_of,
+    judging,
+    loaded,
+    print_json,
+    run_async,
+)
 from handrail.front.cli.call import arguments, kinds_of, schema_of, typed
 
 if TYPE_CHECKING:
@@ -48,7 +60,7 @@ def show(**given: Any) -> None:
 
 
 @command.command("explain")
-@click.argument("tool")
+@click.argument("tool", required=False)
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE ...]")
 @click.option(
     "--args", "raw", metavar="JSON|@FILE", help="all arguments as one JSON object, or a file of it (@-: stdin)"
@@ -56,6 +68,7 @@ def show(**given: Any) -> None:
 @click.option("--enable", multiple=True, metavar="TOOL", help="explain as if this tool or toolset were enabled")
 @click.option("--permissions", metavar="KINDS", help="explain for a call that is limited to these kinds of touch")
 @click.option("--skill", metavar="NAME", help="explain for a call on behalf of this skill")
+@click.option("--call", "past", metavar="ID", help="explain a call of a past run, as policy judges it now")
 @DIALECT
 @WORKSPACE
 @CONFIG
@@ -70,15 +83,26 @@ def explain(**given: Any) -> int:
     from handrail.front.cli._explained import change_of, with_addresses
 
     args = arguments(given["pairs"], given["raw"])
+    if given["past"] is not None:
+        from handrail.front.cli._past import past_call
+
+        given, args = past_call(given)
+    elif given["tool"] is None:
+        raise click.UsageError("Name a tool, or a call of a past run with --call.")
 
     async def explained() -> Told:
         async with judging(given) as runtime:
-            values = typed(schema_of(runtime, given), args, given["pairs"])
+            values = (
+                args
+                if given["dialect"] in dialects.agents()
+                else typed(schema_of(runtime, given), args, given["pairs"])
+            )
             kinds = kinds_of(given["permissions"], given["dialect"])
             how = {"skill": given["skill"], "permissions": kinds, "dialect": given["dialect"]}
             found, loaded = runtime.explanation(given["tool"], values, **how), runtime.parts.loaded
             fails = await _foreseen(runtime, found, given["tool"], values, how)
-            return Told(with_addresses(found, loaded), change_of(runtime, found, given), fails, loaded)
+            change = change_of(runtime, found, given)
+            return Told(with_addresses(found, loaded), change, fails, loaded, spoken_by(given["dialect"]))
 
     try:
         told = run_async(explained())
@@ -91,6 +115,11 @@ def explain(**given: Any) -> int:
     return EXIT[told.found.verdict.decision.word]
 
 
+def spoken_by(name: str | None) -> Any:
+    """The dialect that was asked for, those of agents among them."""
+    return dialects.get(name) if name in dialects.agents() else dialect_of(name)
+
+
 class Told(NamedTuple):
     """All that is told of a call."""
 
@@ -98,6 +127,24 @@ class Told(NamedTuple):
     change: Suggestion | None
     fails: Problem | None  # before anybody is asked
     loaded: Loaded
+    dialect: Any  # whose names the call was made in
+
+    @property
+    def tool(self) -> str:
+        """The tool's name in the dialect."""
+        return str(self.dialect.tool_name(self.found.tool.name))
+
+    @property
+    def answer(self) -> dict[str, str]:
+        """The decision in the dialect's words, with what belongs to it: a scope, or a code and a reason."""
+        verdict = self.found.verdict
+        word = verdict.decision.word
+        told = {"decision": str(self.dialect.decisions.get(word, word))}
+        if word not in self.dialect.decisions or word == "allow":
+            return told
+        if word == "ask":
+            return {**told, "scope": verdict.scope.word}
+        return {**told, "code": str(verdict.deciding.code), "reason": verdict.deciding.why}
 
 
 async def _foreseen(
@@ -120,11 +167,11 @@ def _fields(told: Told) -> dict[str, Any]:
     from handrail.front.cli._explained import notes
     from handrail.gates import record
 
-    found, change, fails, loaded = told
+    found, change, fails, loaded, _ = told
     fields = record.verdict_fields(found.touches, found.verdict, "")
     return {
-        "tool": found.tool.name,
-        "decision": found.verdict.decision.word,
+        "tool": told.tool,
+        **told.answer,
         "touches": fields["touches"],
         "findings": fields["verdict"]["findings"],
         "max_scope": found.verdict.scope.word,
@@ -143,10 +190,12 @@ def _tell(told: Told) -> None:
     from handrail.front.cli._explained import distinct, notes, placed, trusted_next
     from handrail.policy.explain import explain_lines
 
-    found, change, fails, loaded = told
+    found, change, fails, loaded, dialect = told
     out, word = console(), found.verdict.decision.word
     shown = None if change is None else placed(change.toml, loaded)
     first, *rest = explain_lines(found.tool.name, *distinct(found.touches, found.verdict), change, shown)
+    if dialect.name != "native":
+        first = _answered(told)
     out.print(visible(first), style=f"bold {COLOUR[word]}", markup=False, soft_wrap=True)
     for line in rest:
         out.print(visible(line), style=_style(line), markup=False, soft_wrap=True)
@@ -157,6 +206,13 @@ def _tell(told: Told) -> None:
         more += ["", f"  as it is, it fails before anybody is asked: {fails.code}: {fails.message}"]
     for line in [*more, *_confinement(found.confinement)]:
         out.print(visible(line), markup=False, soft_wrap=True)
+
+
+def _answered(told: Told) -> str:
+    """Write the first line in the dialect's words, as `DENY(code, reason)`."""
+    decision, *details = told.answer.values()
+    more = f"({', '.join(details)})" if details else ""
+    return f"{told.tool}: {decision}{more}"
 
 
 def _confinement(plan: Mapping[str, Any] | None) -> Iterator[str]:
@@ -233,14 +289,15 @@ def check(**given: Any) -> int:
     """Lint the settings: rules that can never match, allow rules that are too broad, secrets in the file."""
     from handrail.settings.lint import lint
 
-    found = lint(loaded(given))
+    settings = loaded(given)
+    found = lint(settings)
     if given["as_json"]:
         fields = ("level", "where", "text", "fix")
         print_json([{name: getattr(item, name) for name in fields} for item in found])
-    elif not found:
-        sys.stdout.write("nothing to complain about\n")
-    else:
+    elif found:
         _lint_lines(found)
+    elif not settings.warnings:
+        sys.stdout.write("nothing to complain about\n")
     return 1 if any(item.level == "error" for item in found) else 0
 
 

@@ -96,16 +96,66 @@ def show(run: str | None, **given: Any) -> None:
     run_table(console(), folder, calls)
 
 
-@command.command("tree")
-@RUN
+@command.command("search")
+@click.argument("words", nargs=-1, required=True)
+@click.option("--tool", metavar="NAME", help="only calls of this tool, by our name or by the agent's")
+@click.option("--decision", type=click.Choice(["allow", "ask", "deny"]), help="only calls that were judged so")
+@click.option("--status", metavar="WORD", help="only calls that ended so: ok, failed, denied, pending, 'not seen'")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="how many calls")
+@click.option("--here", is_flag=True, help="only runs of this workspace")
 @WORKSPACE
 @CONFIG
-def tree(run: str | None, **given: Any) -> None:
-    """Draw a run as a tree of calls and what happened in each."""
+@JSON
+def search(words: tuple[str, ...], limit: int, here: bool, **given: Any) -> int:
+    """Find calls that hold all WORDS in their tool, arguments, rules, changes or notes; newest run first."""
+    from itertools import islice
+
+    from handrail.front.cli._searching import search_runs
+    from handrail.front.cli._tables import arguments_line, plain
+    from handrail.store.folders import list_runs as found_in
+
+    runs = [item.path for item in found_in(runs_folder(given)) if not here or is_here(item, given)]
+    wanted = {name: given[name] for name in ("tool", "decision", "status")}
+    found = list(islice(search_runs(runs, words, wanted), limit))
+    if given["as_json"]:
+        print_json(found)
+        return 0 if found else 1
+    out = console()
+    for call in found:
+        named = call.get("asked") or call["tool"]
+        line = f"{plain(call['run_id'])}  {plain(call['call_id'][-12:])}  {plain(named)}  "
+        line += f"{plain(call.get('decision') or 'not judged')}  {plain(call['status'])}  "
+        out.print(line + plain(arguments_line(call.get("args"), 120)), soft_wrap=True)
+    if not found:
+        sys.stderr.write("No call holds all of these words.\n")
+    return 0 if found else 1
+
+
+@command.command("tree")
+@RUN
+@DIALECT
+@WORKSPACE
+@CONFIG
+@JSON
+def tree(run: str | None, dialect: str | None, **given: Any) -> None:
+    """Draw a run as a tree: of an agent its turns, of each turn its calls, and what happened in each.
+
+    With --dialect from the events of that system, in its names; --json prints the nodes.
+    """
     from handrail.front.cli._tables import left_open, run_tree
     from handrail.store.reader import events
 
     folder, out = folder_of(run, given), console()
+    if dialect is not None or given["as_json"]:
+        from handrail.agent.tree import build_tree
+        from handrail.front.cli._agent_tree import draw_tree
+
+        nodes = build_tree(dialect_of(dialect).events(events(folder)))
+        if given["as_json"]:
+            print_json({"run_id": folder.name, "nodes": [node.to_json() for node in nodes]})
+        else:
+            out.print(draw_tree(folder.name, nodes, min(out.width, 200)))
+        return
     out.print(run_tree(folder.name, events(folder), min(out.width, 200), left_open(folder)))
 
 
@@ -142,7 +192,10 @@ def print_events(run: str | None, dialect: str | None, **given: Any) -> None:
 
     from handrail.store.reader import events
 
-    for event in dialect_of(dialect).events(events(folder_of(run, given))):
+    spoken = dialect_of(dialect)
+    # Settings in the form of another system are read as those of the dialect that was named.
+    where = {**given, "dialect": dialect} if given["config"] else given
+    for event in spoken.events(events(folder_of(run, where))):
         sys.stdout.write(orjson.dumps(event).decode() + "\n")
 
 
@@ -153,14 +206,21 @@ def print_events(run: str | None, dialect: str | None, **given: Any) -> None:
 )
 @click.option("--keep", type=click.Path(dir_okay=False), metavar="FILE", help="keep the head in this file")
 @click.option("--against", type=click.Path(dir_okay=False), metavar="FILE", help="check against a head kept in a file")
+@click.option("--all", "every", is_flag=True, help="check every run of this account")
 @WORKSPACE
 @CONFIG
 @JSON
-def verify(run: str | None, head: str | None, keep: str | None, against: str | None, **given: Any) -> int:
+def verify(run: str | None, head: str | None, keep: str | None, against: str | None, every: bool, **given: Any) -> int:
     """Check that no line of the journal was changed, added or taken out."""
     from handrail.store.reader import check_head, keep_head
     from handrail.store.reader import verify as verify_chain
 
+    if every:
+        if run or head or keep or against:
+            raise click.UsageError("--all checks every run by its own chain; a run, a head or a file goes without it.")
+        from handrail.front.cli._prune import verify_all
+
+        return verify_all(given)
     if head and against:
         raise click.UsageError("Give the kept head with --head or with --against, not both.")
     folder = folder_of(run, given)
@@ -190,6 +250,23 @@ def _tell(name: str, found: Any, *, bounded: bool) -> None:
         out.print(f"note: {plain(found.problem)}", soft_wrap=True)
     if not bounded:
         sys.stderr.write("A chain alone cannot show that its end was cut off: keep the head elsewhere (--keep FILE).\n")
+
+
+@command.command("prune")
+@click.option("--older-than", required=True, metavar="TIME", help="runs that nothing happened in since, as 90d or 12h")
+@click.option("--dry-run", is_flag=True, help="only say what would be removed")
+@WORKSPACE
+@CONFIG
+@JSON
+def prune(older_than: str, dry_run: bool, **given: Any) -> int:
+    """Remove old runs: their journals, outputs and former contents.
+
+    Kept are runs that are open, that a request or a task still needs, and whose changes undo may put back for
+    `undo.keep_days` days.
+    """
+    from handrail.front.cli._prune import prune_runs
+
+    return prune_runs(older_than, dry_run=dry_run, given=given)
 
 
 @command.command("undo")

@@ -72,7 +72,9 @@ def list_tools(**given: Any) -> None:
         rows.append((plain(name), plain(tool.toolset), f"[{RISK[risk]}]{risk}[/]", state, says))
     print_rows(console(), ("tool", "set", "risk", "", "what it does"), rows, ("what it does",))
     if any(not on for _, on in found):
-        sys.stderr.write('off: not enabled in settings, such as `tools.enable = ["fs"]`; `handrail init` writes them\n')
+        sys.stderr.write(
+            "off: not in `tools.enable` of the settings, or in `tools.disable`; `handrail init` writes both\n"
+        )
 
 
 def _named(dialect: str | None, found: list[tuple[Tool, bool]]) -> Iterator[tuple[str, str, Tool, bool]]:

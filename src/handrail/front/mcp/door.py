@@ -139,6 +139,8 @@ class Door:
     async def _enter(self, run_id: str | None = None, former: Loaded | None = None) -> None:
         self._approver.ledger = None  # filled in by the runtime that opens
         runtime = await self._opening.runtime(self._approver, run_id, former).__aenter__()
+        if self._opening.replay_flags is not None:
+            runtime.parts.ledger.replay_flags = self._opening.replay_flags(runtime)
         settings = runtime.parts.loaded.settings
         self._approver.wait_seconds = min(settings.mcp.wait_seconds, settings.approvals.wait_seconds)
         self._approver.headless = settings.mode is Mode.HEADLESS
@@ -271,7 +273,7 @@ class Door:
         ONGOING.set(ongoing)
         ongoing.start()
         try:
-            outcome = await runtime.call(name, args, **how)
+            outcome = await runtime.call(name, args, client=ongoing.peer.client, **how)
         except Misuse as misuse:
             raise Refused(INVALID_PARAMS, str(misuse)) from None
         finally:
@@ -304,8 +306,11 @@ class Door:
 
             tools, dialect = listing.listed(self.runtime.parts), self.runtime.dialect
             self._wrapped |= {tool.name: tool.wrapped for tool in tools}
-            native = [tool.entry for tool in tools if tool.entry is not None]
-            self._entries = native if dialect == "native" else list(listing.spoken(dialect, tools))
+            if dialect == "native":
+                short = self.runtime.parts.loaded.settings.mcp.listing == "short"
+                self._entries = list(listing.native(tools, short=short))
+            else:
+                self._entries = list(listing.spoken(dialect, tools))
         return self._entries
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:

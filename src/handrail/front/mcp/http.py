@@ -27,7 +27,7 @@ from handrail.front.mcp.guard import (
     respond,
     respond_json,
 )
-from handrail.front.mcp.ongoing import Ongoing, Peer
+from handrail.front.mcp.ongoing import Ongoing, Peer, describe_client, modern_peer
 from handrail.front.mcp.opening import Opening
 from handrail.front.mcp.shapes import has_plain_meta, is_call, is_handshake, negotiated, stamped
 from handrail.front.mcp.wire import INTERNAL_ERROR, INVALID_REQUEST, MODERN_VERSION, WHOLE_VERSIONS, Refused
@@ -241,7 +241,8 @@ class Front:
         params: Any = message.get("params")
         if made:
             known = is_handshake(params)
-            peer = Peer(negotiated(params), params["capabilities"]) if known else Peer("")
+            client = describe_client(params.get("clientInfo"), made[0].decode("latin-1")) if known else ""
+            peer = Peer(negotiated(params), params["capabilities"], client=client) if known else Peer("")
             await self._remember(made[0], peer, scope)
 
     async def _remember(self, session: bytes, peer: Peer, scope: Scope) -> None:
@@ -271,7 +272,7 @@ def _modern(headers: Headers, method: str, params: dict[str, Any]) -> Peer | Non
         value = params.get(named)
         if value.__class__ is not str or headers.get(_NAME) != value.encode() or not value.isprintable():
             return None
-    return Peer(MODERN_VERSION, params["_meta"][wire.CAPABILITIES_KEY])
+    return modern_peer(params["_meta"])
 
 
 def _status(peer: Peer, refused: Refused) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 
 from handrail.errors import SettingsFault
 from handrail.front.mcp import install_files, install_json
+from handrail.sandbox.executables import find_executable
 from handrail.settings import paths
 from handrail.strict_json import is_text
 
@@ -30,7 +31,8 @@ class Client:
     project: str = ""  # relative to the project; empty: it has none
     user: str = ""  # relative to the user's home
     mac: str = ""  # the same on macOS, where it differs
-    yaml: bool = False
+    shape: str = "json"  # of its settings: json, jsonc (with comments), toml, or Goose's yaml
+    key: str = "mcpServers"  # beneath which servers stand, in JSON
     variable: str = "${%s}"  # how a variable of the user is named there; empty: values stand there as they are
 
 
@@ -45,9 +47,39 @@ CLIENTS = {
             mac="Library/Application Support/Claude/claude_desktop_config.json",
             variable="",
         ),
+        Client("codex", "Codex", ".codex/config.toml", ".codex/config.toml", shape="toml"),
         Client("cursor", "Cursor", ".cursor/mcp.json", ".cursor/mcp.json", variable="${env:%s}"),
         Client("gemini-cli", "Gemini CLI", ".gemini/settings.json", ".gemini/settings.json"),
-        Client("goose", "Goose", user=".config/goose/config.yaml", yaml=True),
+        Client("goose", "Goose", user=".config/goose/config.yaml", shape="yaml"),
+        Client(
+            "opencode",
+            "opencode",
+            "opencode.json",
+            ".config/opencode/opencode.json",
+            shape="jsonc",
+            key="mcp",
+            variable="{env:%s}",
+        ),
+        Client(
+            "vscode",
+            "VS Code",
+            ".vscode/mcp.json",
+            ".config/Code/User/mcp.json",
+            "Library/Application Support/Code/User/mcp.json",
+            shape="jsonc",
+            key="servers",
+            variable="${env:%s}",
+        ),
+        Client("windsurf", "Windsurf", user=".codeium/windsurf/mcp_config.json", variable="${env:%s}"),
+        Client(
+            "zed",
+            "Zed",
+            ".zed/settings.json",
+            ".config/zed/settings.json",
+            shape="jsonc",
+            key="context_servers",
+            variable="",
+        ),
         Client("mcp-json", "any client that reads .mcp.json", ".mcp.json"),
     )
 }
@@ -66,6 +98,18 @@ class Entry:
         made: dict[str, Any] = {"command": self.command, "args": list(self.args)}
         return {**made, "env": dict(self.env)} if self.env else made
 
+    def for_client(self, client: Client) -> dict[str, Any]:
+        """The entry as a client reads it."""
+        words = [self.command, *self.args]
+        if client.name == "opencode":
+            made: dict[str, Any] = {"type": "local", "command": words, "enabled": True}
+            return {**made, "environment": dict(self.env)} if self.env else made
+        if client.shape == "toml":
+            made = {"command": self.command, "args": list(self.args)}
+            return {**made, "env_vars": list(self.env)} if self.env else made
+        first = {"vscode": {"type": "stdio"}, "zed": {"source": "custom"}}.get(client.name, {})
+        return {**first, **self.for_json()}
+
     def for_goose(self) -> dict[str, Any]:
         """The entry beneath `extensions`."""
         about = {"name": NAME, "type": "stdio", "enabled": True, "cmd": self.command, "args": list(self.args)}
@@ -79,6 +123,11 @@ class Plan:
     path: Path
     before: str | None  # None: there is no file yet
     after: str
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the file says now what was planned."""
+        return install_files.text_of(self.path) == self.after
 
     @property
     def diff(self) -> str:
@@ -103,10 +152,13 @@ def entry_for(
     if not all(map(_NAMED.fullmatch, variables)):
         raise SettingsFault("--env takes the name of a variable alone; its value is what the client's environment has")
     env = {name: client.variable % name for name in variables}
-    found = shutil.which(NAME)
     shared = not user and bool(client.project)
-    program = os.path.abspath(found) if found else str(Path(sys.executable).with_name(NAME))
-    by_name = found == program  # not by a relative part of PATH, which means something else elsewhere
+    home = str(workspace.resolve())
+    found = shutil.which(NAME)
+    # A client never starts what a tool may have written, or what a relative part of PATH names.
+    by_name = found is not None and os.path.isabs(found) and not os.path.realpath(found).startswith(f"{home}/")
+    own = find_executable(NAME, [home]) or str(Path(sys.executable).with_name(NAME))
+    program = found if by_name and found is not None else own
     if (config := flags.get("config")) is not None and not os.path.isabs(config):
         flags = {**flags, "config": os.path.relpath(config, workspace) if shared else os.path.abspath(config)}
     said = tuple(word for name, value in flags.items() for word in (f"--{name}", value))
@@ -133,20 +185,31 @@ def planned(client: Client, path: Path, entry: Entry) -> Plan:
     if not all(map(is_text, (entry.command, *entry.args))):
         raise SettingsFault(f"{path}: the entry would name a path that is not UTF-8, which this file cannot hold")
     before = install_files.text_of(path)
-    if client.yaml:
+    if client.shape == "yaml":
         from handrail.front.mcp import install_yaml
 
         return Plan(path, before, install_yaml.laid_over(path, before, entry.for_goose()))
-    return Plan(path, before, install_json.laid_over(path, before, entry.for_json()))
+    made = entry.for_client(client)
+    if client.shape == "toml":
+        from handrail.front.mcp import install_toml
+
+        return Plan(path, before, install_toml.laid_over(path, before, made))
+    form = install_json.Form(client.key, comments=client.shape == "jsonc")
+    return Plan(path, before, install_json.laid_over(path, before, made, form))
 
 
 def snippet(client: Client, entry: Entry) -> str:
     """The entry by itself, as the client reads it."""
-    if client.yaml:
+    if client.shape == "yaml":
         from handrail.front.mcp import install_yaml
 
         return install_yaml.shown(entry.for_goose())
-    return install_json.shown(entry.for_json())
+    made = entry.for_client(client)
+    if client.shape == "toml":
+        from handrail.front.mcp import install_toml
+
+        return install_toml.shown(made)
+    return install_json.shown(made, client.key)
 
 
 def write(plan: Plan) -> Path | None:

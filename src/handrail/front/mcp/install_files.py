@@ -38,13 +38,13 @@ def text_of(path: Path) -> str | None:
         raise SettingsFault(f"{path}: cannot be read: {reason}; add the entry by hand, `--print` shows it") from None
 
 
-def replaced(path: Path, before: str | None, after: str) -> Path | None:
-    """Put a text in the place of another, whole or not at all; give where the former one is kept."""
+def replaced(path: Path, before: str | None, after: str, *, keep: bool = True) -> Path | None:
+    """Put a text in the place of another, whole or not at all; give where the former one is kept, if it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
     found = _read(path)
     if (None if found is None else found[0]) != (None if before is None else before.encode()):
         raise SettingsFault(f"{path}: has changed since it was read; nothing is written, try again")
-    kept = None if found is None else _copied(path, *found)
+    kept = None if found is None or not keep else _copied(path, *found)
     handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with open(handle, "wb") as file:

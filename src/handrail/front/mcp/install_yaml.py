@@ -46,21 +46,39 @@ def laid_over(path: Path, before: str | None, entry: dict[str, Any]) -> str:
     return after
 
 
-def _with(before: str, entry: dict[str, Any], eol: str, *, has: bool) -> str:
+def turned_off(path: Path, before: str, name: str) -> str:
+    """Give the text in which an extension is not enabled; everything else is as it was, which is checked."""
+    eol = "\r\n" if "\r\n" in before else "\n"
+    known = _read(path, before)
+    there = known.get(_KEY) or {}
+    entry = there.get(name) or {"type": "builtin", "name": name}
+    wanted = {**known, _KEY: {**there, name: {**entry, "enabled": False}}}
+    if name in there:
+        switch = rf"^([ ]+){re.escape(name)}:[ \t]*\r?\n(?:\1[ ]+[^\n]*\n)*?\1[ ]+enabled:[ ]*(true)\b"
+        found = re.search(switch, before, re.MULTILINE)
+        after = before if found is None else f"{before[: found.start(2)]}false{before[found.end(2) :]}"
+    else:
+        after = _with(before, {**entry, "enabled": False}, eol, has=True, name=name)
+    if _read(path, after) != wanted:
+        raise SettingsFault(f"{path}: {name} cannot be turned off safely; do it with `goose configure`")
+    return after
+
+
+def _with(before: str, entry: dict[str, Any], eol: str, *, has: bool, name: str = _NAME) -> str:
     text = before if before.endswith("\n") else f"{before}{eol}"
     head = re.search(rf"^{_KEY}:[ \t]*(?:#[^\n]*\n|\r?\n)", text, re.MULTILINE)
     if head is None:
         # Written in another way (`extensions: {}`): what comes out does not fit what is expected, and is refused.
         return text if has else text + shown(entry).replace("\n", eol)
     below = re.match(r"(?:[ \t]*(?:#[^\n]*\n|\r?\n))*([ ]+)\S", text[head.end() :])
-    block = _block(entry, below[1] if below else "  ").replace("\n", eol)
+    block = _block(entry, below[1] if below else "  ", name).replace("\n", eol)
     return text[: head.end()] + block + text[head.end() :]
 
 
-def _block(entry: dict[str, Any], indent: str) -> str:
+def _block(entry: dict[str, Any], indent: str, name: str = _NAME) -> str:
     import yaml
 
-    text: str = yaml.safe_dump({_NAME: entry}, sort_keys=False, default_flow_style=False, allow_unicode=True)
+    text: str = yaml.safe_dump({name: entry}, sort_keys=False, default_flow_style=False, allow_unicode=True)
     return "".join(f"{indent}{line}\n" for line in text.splitlines())
 
 

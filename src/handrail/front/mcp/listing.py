@@ -20,7 +20,7 @@ import orjson
 from handrail import __version__, dialects
 from handrail.catalog import Tool
 from handrail.compose import Composed
-from handrail.front.mcp.results import is_wrapped, tool_entry
+from handrail.front.mcp.results import is_wrapped, short_entry, tool_entry
 from handrail.policy import ToolFacts
 from handrail.policy.enablement import enabled
 from handrail.settings import paths
@@ -76,6 +76,13 @@ def prepare(folder: Path) -> None:
         _stamp(),
         [replace(_known(tool), entry=tool_entry(tool), wrapped=is_wrapped(tool)) for tool in tools],
     )
+
+
+def native(tools: Iterable[Listed], *, short: bool) -> Iterator[dict[str, Json]]:
+    """Describe our own tools, in few words where a model's context is to be spared."""
+    for tool in tools:
+        if tool.entry is not None:
+            yield short_entry(tool.entry) if short else tool.entry
 
 
 def spoken(dialect: str, tools: Iterable[Listed]) -> Iterator[dict[str, Json]]:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from handrail.front.mcp.wire import MODERN_VERSION, TASKS
+from handrail.front.mcp.wire import CAPABILITIES_KEY, CLIENT_KEY, MODERN_VERSION, TASKS
 from handrail.ports import Request
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Peer:
     version: str
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     elicit: Elicit | None = None  # the back channel of the handshake era, where there is one
+    client: str = ""  # its name and version, and the session, as it gave them
 
     @property
     def modern(self) -> bool:
@@ -52,6 +53,20 @@ class Peer:
         """Whether it can open a page for whoever sits there."""
         offered = self.capabilities.get("elicitation")
         return isinstance(offered, Mapping) and "url" in offered
+
+
+def describe_client(info: Any, session: str = "") -> str:
+    """Name a client for the record: its own name and version, and the end of its session's id."""
+    if not isinstance(info, Mapping):
+        return ""
+    words = [str(info.get(name) or "")[:64] for name in ("name", "version")]
+    told = "".join(char for char in " ".join(word for word in words if word) if char.isprintable())
+    return f"{told} (session {session[-8:]})" if told and session else told
+
+
+def modern_peer(meta: Mapping[str, Any]) -> Peer:
+    """Read the client of a request of the stateless era from what comes with it."""
+    return Peer(MODERN_VERSION, meta[CAPABILITIES_KEY], client=describe_client(meta.get(CLIENT_KEY)))
 
 
 class Ongoing:

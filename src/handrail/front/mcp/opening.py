@@ -6,7 +6,7 @@ What a run is made of takes longer to load than all else, so it is loaded when o
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,8 @@ class Opening:
     tools: tuple[Tool, ...] = ()
     progress: Progress | None = None
     console: Console | None = None  # where people answer requests in a browser, if anything serves that
+    asked_by: str = ""  # the identity behind the client, where the service knows one
+    replay_flags: Callable[[Runtime], str] | None = None  # of the command line that replays a request
     welcome: Welcome = field(default_factory=Welcome, compare=False, repr=False)
 
     def runtime(self, approver: McpApprover, run_id: str | None, former: Loaded | None = None) -> Runtime:
@@ -76,6 +78,7 @@ class Opening:
             approver=approver,
             tools=self.tools,
             caller="mcp",
+            asked_by=self.asked_by,
             progress=self.progress,
             former=former,
             trust=self.welcome,

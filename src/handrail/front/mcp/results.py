@@ -91,6 +91,28 @@ def output_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"$defs": schema["$defs"], **wrapped} if "$defs" in schema else wrapped
 
 
+def short_entry(entry: Mapping[str, Json]) -> dict[str, Json]:
+    """Describe a tool without what only programs read."""
+    kept = {name: value for name, value in entry.items() if name != "_meta"}
+    return {**kept, "outputSchema": _short_schema(entry["outputSchema"])}
+
+
+def _short_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe an object by the names and types of its parts alone: each value that fits the whole schema fits this."""
+    parts = {name: _type_of(part) for name, part in schema.get("properties", {}).items()}
+    return {"type": "object", "properties": parts}
+
+
+def _type_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a schema that knows the type alone, or nothing where that is not one of a few words."""
+    if "$ref" in schema:
+        return {"type": "object"}  # a definition of ours is always one of a dataclass
+    kinds = [_type_of(item).get("type") for item in schema.get("anyOf", ())]
+    if kinds and all(isinstance(kind, str) for kind in kinds):
+        return {"type": list(dict.fromkeys(kinds))}
+    return {"type": schema["type"]} if "type" in schema else {}
+
+
 def call_result(outcome: Outcome, *, wrapped: bool = False) -> dict[str, Any]:
     """Give an outcome as the result of `tools/call`: text, data, and the rest of the envelope beside them.
 

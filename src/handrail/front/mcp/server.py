@@ -22,9 +22,9 @@ from pydantic import Field
 
 from handrail import __version__
 from handrail.front.mcp.door import INSTRUCTIONS, NAME, Door
-from handrail.front.mcp.ongoing import Ongoing, Peer
+from handrail.front.mcp.ongoing import Ongoing, Peer, describe_client
 from handrail.front.mcp.shapes import stamped
-from handrail.front.mcp.wire import MODERN_VERSION, TASKS, Refused
+from handrail.front.mcp.wire import CLIENT_KEY, MODERN_VERSION, TASKS, Refused
 
 Context = ServerRequestContext[Any, Any]
 MOST_SESSIONS = 1000
@@ -184,4 +184,13 @@ def peer_of(ctx: Context) -> Peer:
         return answer.model_dump(by_alias=True, mode="json")
 
     back = ctx.protocol_version != MODERN_VERSION and ctx.session.can_send_request
-    return Peer(ctx.protocol_version, capabilities, elicit if back else None)
+    return Peer(ctx.protocol_version, capabilities, elicit if back else None, _client_of(ctx))
+
+
+def _client_of(ctx: Context) -> str:
+    """Name the client of a request that came by the SDK: by its handshake, or by what came with the request."""
+    params = getattr(ctx.session, "client_params", None)
+    info = getattr(params, "client_info", None)
+    if info is not None:
+        return describe_client({"name": info.name, "version": info.version})
+    return describe_client(dict(ctx.meta or {}).get(CLIENT_KEY))

@@ -14,7 +14,7 @@ from typing import Any
 
 from handrail.front.mcp import wire
 from handrail.front.mcp.door import CANNOT_OPEN, STOP_SECONDS, STOPPED, Door
-from handrail.front.mcp.ongoing import Ongoing, Peer
+from handrail.front.mcp.ongoing import Ongoing, Peer, describe_client, modern_peer
 from handrail.front.mcp.opening import Opening
 from handrail.front.mcp.shapes import has_plain_meta, is_call, is_handshake, negotiated, stamped, told
 from handrail.front.mcp.streams import Lines, claim, reader, writer
@@ -22,7 +22,6 @@ from handrail.front.mcp.watch import watching
 from handrail.front.mcp.wire import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
-    MODERN_VERSION,
     WHOLE_VERSIONS,
     Refused,
 )
@@ -120,7 +119,7 @@ class Codec:
                 return self._handshake(params, message)
             self._modern = modern
         if self._modern:
-            return Peer(MODERN_VERSION, params["_meta"][wire.CAPABILITIES_KEY]) if modern else None
+            return modern_peer(params["_meta"]) if modern else None
         plain = params.__class__ is dict and not modern and method != "initialize"
         return self._peer if plain else None
 
@@ -129,7 +128,7 @@ class Codec:
         if version not in WHOLE_VERSIONS:
             return None
         self._opening = message
-        self._peer = Peer(version, params["capabilities"], self._elicit)
+        self._peer = Peer(version, params["capabilities"], self._elicit, describe_client(params.get("clientInfo")))
         return self._peer
 
     def _notification(self, method: str, message: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from uuid_utils import uuid7
 
+from handrail.front.mcp.approvals import waiting
 from handrail.front.mcp.ongoing import Ongoing
 from handrail.front.mcp.wire import INVALID_PARAMS, Refused
 
@@ -53,7 +54,7 @@ class Tasks:
         self._make_room()
         assert ongoing.parked is not None
         now, request = _now(), ongoing.parked.result().id
-        says = f"waits for approval {request}: handrail approvals grant {request}"
+        says = waiting(request)
         name = str(uuid7())
         handle: dict[str, Any] = {
             "taskId": name,

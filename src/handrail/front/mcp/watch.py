@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 from handrail.errors import Fault, Problem
 from handrail.front.mcp.door import Door
-from handrail.settings import Loaded, paths
-from handrail.settings.files import PROJECT_FILE, PYPROJECT
-from handrail.settings.trust import trust_store
+from handrail.settings import Loaded
+from handrail.settings.stamps import stamp
 
 log = logging.getLogger("handrail.mcp")
 
@@ -23,7 +20,6 @@ CLOSED = 10  # times as long between looks while no run could be opened
 HOLD_BACK = 20  # looks in vain, after which new calls wait for those that are going on
 PATIENCE_SECONDS = 10.0
 
-Stamp = tuple[tuple[int, int, int] | None, ...]
 Changed = Callable[[], Awaitable[None]]
 
 
@@ -114,19 +110,3 @@ class Watch:
 def _warnings(settings: Loaded) -> tuple[str, ...]:
     """What settings warn of, but why a file was not taken, which is told otherwise."""
     return tuple(warning for warning in settings.warnings if warning != settings.fault)
-
-
-def stamp(loaded: Loaded) -> Stamp:
-    """Name the state of all files that settings may come from, those that are not there too."""
-    home = Path(loaded.workspace)
-    files = {paths.user_file(), home / PROJECT_FILE, home / PYPROJECT, trust_store(os.environ).path}
-    files |= {Path(file.path) for file in loaded.files}
-    return tuple(_stamp(path) for path in sorted(files))
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -25,6 +25,7 @@ CONNECTION_CLOSED: Final = -32000
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
 SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 TASKS: Final = "io.modelcontextprotocol/tasks"
 OUTCOME_KEY: Final = "handrail/outcome"  # in a result's `_meta`: the rest of our envelope

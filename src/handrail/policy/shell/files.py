@@ -21,6 +21,7 @@ class Found:
     path: str
     writes: bool
     doubt: str = ""
+    makes: bool = False  # a folder, where none is: one that is there stays as it is
 
 
 def redirected(redirect: Redirect) -> Found | None:
@@ -56,7 +57,7 @@ def written(words: Sequence[Word]) -> Iterator[Found]:
     name = words[0].text.rsplit("/", 1)[-1]
     operands = [word for word in words[1:] if not word.text.startswith("-")]
     if name in _OPERANDS:
-        yield from (Found(word.text, True, _doubt(word)) for word in operands)
+        yield from (Found(word.text, True, _doubt(word), name == "mkdir") for word in operands)
     elif name in _LAST and operands:
         yield Found(operands[-1].text, True, _doubt(operands[-1]))
     elif name == "dd":

@@ -162,6 +162,54 @@ def calm(texts: Sequence[str]) -> bool:
     )
 
 
+# These show what a repository holds. They run a program only where the repository's own settings name one.
+_SHOWING = frozenset(["status", "log", "diff", "show", "rev-parse", "ls-files", "blame", "describe"])
+_LISTING = {
+    "branch": re.compile(
+        r"(?:-a|-r|-v|-vv|-av|-avv|-i|--all|--remotes|--no-color|--(?:color|column|abbrev)=\w*"
+        r"|--sort=-?(?:refname|(?:author|committer|creator)date|v(?:ersion)?:refname|HEAD)| )*"
+        r"(?:(?:-l|--list|--contains|--no-contains|--merged|--no-merged|--points-at)(?: [^- ][^ ]*)*)?"
+    ),
+    "stash": re.compile(r"list(?: (?:-[0-9]+|--oneline|--stat|--date=[\w-]+))*"),
+}
+_GPG = re.compile(r"%[-+ ]?G")  # of a format: checks signatures, which runs gpg
+# Options by which they write a file or run a program all the same.
+_NOT_SHOWING = tuple(
+    f"--{name}"
+    for name in (
+        "output", "ext-diff", "textconv", "show-signature", "remerge-diff", "diff-merges", "dd", "alternate-refs",
+        "exec-path", "open-files-in-pager",
+    )
+)  # fmt: skip
+
+
+def reads(texts: Sequence[str]) -> bool:
+    """Whether a git command only shows what a repository holds, unless settings of that repository name programs."""
+    if not texts or texts[0].rsplit("/", 1)[-1] != "git" or calm(texts):
+        return False
+    name, before, after = subcommand(texts)
+    if not all(option in ("--no-pager", "-P") for option in before):
+        return False
+    listing = _LISTING.get(name)
+    if listing is not None:
+        return listing.fullmatch(" ".join(after)) is not None
+    return name in _SHOWING and not any(shortened(text, _NOT_SHOWING) or _GPG.search(text) for text in _options(after))
+
+
+def _options(texts: Sequence[str]) -> list[str]:
+    """Give the words up to `--`."""
+    return list(texts[: texts.index("--")]) if "--" in texts else list(texts)
+
+
+def pushes(texts: Sequence[str]) -> bool:
+    """Whether a command is `git push` to another machine: one to a folder needs no credentials."""
+    if not texts or texts[0].rsplit("/", 1)[-1] != "git":
+        return False
+    name, _, after = subcommand(texts)
+    target = next((text for text in after if not text.startswith("-")), "")
+    return name == "push" and not target.startswith(("/", "./", "../", "file:"))
+
+
 def runs_programs(texts: Sequence[str]) -> str:
     """Why git may run a program that its arguments name or hide; empty where it does not."""
     name, before, after = subcommand(texts)

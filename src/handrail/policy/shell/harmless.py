@@ -183,6 +183,12 @@ def harmless(words: Sequence[str]) -> bool:
     return bool(words) and calm_for_any([Word(text, Sure.LITERAL, 0, 0) for text in words])
 
 
+def shadowed_name(words: Sequence[str], shadowed: Sequence[str]) -> str:
+    """Give the name by which a command would run a program of the workspace's own; empty where it does not."""
+    names = (words[0], _HELPERS.get(words[0].rsplit("/", 1)[-1], ""))
+    return next((name for name in names if name in shadowed), "")
+
+
 def calm_for_any(words: Words) -> bool:
     """Whether a command is harmless for every value of its unknown words; wrappers without end are not."""
     try:
@@ -201,8 +207,8 @@ def calm(words: Words) -> bool:
     special = _SPECIAL.get(name)
     if special is not None:
         return special(words)
-    if len(words) == 2 and name in _VERSIONED and words[1].sure is Sure.LITERAL:
-        return words[1].text == "--version"
+    if len(words) == 2 and name in _VERSIONED and words[1].sure is Sure.LITERAL and words[1].text == "--version":
+        return True
     allowed = _OPTION.get(name)
     return allowed is not None and _options_fit(words[1:], allowed)
 
@@ -277,7 +283,13 @@ def _outside_exec(words: Words) -> list[str]:
 
 
 def _git(words: Words) -> bool:
-    return _literal(words) and git.calm([word.text for word in words])
+    """What reads is harmless unless the repository's settings name programs; that is asked elsewhere."""
+    texts = [word.text for word in words]
+    if _literal(words):
+        return git.calm(texts) or git.reads(texts)
+    # Words that never start with a dash are no options, nor is what follows two dashes.
+    end = next((at for at, word in enumerate(words) if word.sure is Sure.LITERAL and word.text == "--"), len(words))
+    return all(word.sure in (Sure.LITERAL, Sure.SAFE) for word in words[:end]) and git.reads(texts)
 
 
 def _uniq(words: Words) -> bool:
@@ -388,4 +400,9 @@ _SPECIAL: dict[str, Callable[[Words], bool]] = {
     "xargs": _xargs,
     **dict.fromkeys(("nice", "timeout", "time", "stdbuf", "ionice", "sh", "bash", "dash"), _wraps),
 }
+_BUILTINS = frozenset([":", "cd", "exit", "break", "continue", "return", "type", "wait", "read", "set", "[["])
+# Programs that harmless ones run in turn.
+_HELPERS = {"zcat": "gzip", "egrep": "grep", "fgrep": "grep", "xargs": "echo"}
+# Every name that is looked for in the folders of PATH when a harmless command runs.
+LOOKED_UP = frozenset([*_ANY, *_SPECIAL, *_OPTIONS, *_VERSIONED, *_HELPERS.values()]) - _BUILTINS
 _WRAPPERS = frozenset([name for name, judge in _SPECIAL.items() if judge in (_command, _env, _find, _wraps, _xargs)])

@@ -13,7 +13,7 @@ class Part:
 
     words: tuple[str, ...]  # literal words after quote removal; () when not understood
     text: str  # as written, for people
-    doubt: str = ""  # why it cannot be fully understood: then it asks, and no rule covers it that allows words
+    doubt: str = ""  # why it cannot be fully understood: then no rule that allows words covers it; see `scripts`
 
 
 @noun
@@ -22,12 +22,15 @@ class Reading:
 
     parts: tuple[Part, ...]
     writes: tuple[str, ...] = ()  # where output goes, relative to the folder the line starts in
+    folders: frozenset[str] = frozenset()  # those of `writes` that are only made as folders
     reads: tuple[str, ...] = ()  # where input comes from
     git_writes: tuple[str, ...] = ()  # "commit", "push" …
     doubt: str = ""  # what concerns the whole line
     bomb: bool = False  # it, or a line within it, starts itself again and again
     unseen: str = ""  # what could not be looked at and may be forbidden: then no rule allows the line unasked
     taken: frozenset[tuple[str, ...]] = frozenset()  # the words of commands whose own commands and lines were read
+    expands: frozenset[tuple[str, ...]] = frozenset()  # the words of commands that hold a variable or another's output
+    scripts: tuple[str, ...] = ()  # files that shells in the line are given to run, as `writes`
 
 
 class Sure(IntEnum):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
+from dataclasses import replace
 from functools import lru_cache
 
 from handrail.policy.shell import files, git, make, wrappers
@@ -25,11 +27,13 @@ from handrail.policy.shell.model import (
 )
 from handrail.policy.shell.places import Places, in_loop, moving
 from handrail.policy.shell.scan import Scanner
+from handrail.policy.shell.scripts import file_doubt, file_of
 from handrail.policy.shell.tree import Tree
 from handrail.policy.shell.variables import changes_programs, changes_shell
 
 _ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff]")
 _HERE = ("",)
+_EXPANDS = re.compile(r"[$`]|[<>]\(")
 _PIECES = re.compile(r"[;&|()`\n{}$]+|[<>]\(")
 
 
@@ -65,20 +69,39 @@ class _Whole:
     def __init__(self, line: str) -> None:
         self.parts: dict[Part, None] = {}
         self.writes: dict[str, None] = {}
+        self.replaced: set[str] = set()  # those of `writes` that are more than folders being made
         self.reads: dict[str, None] = {}
         self.git_writes: dict[str, None] = {}
+        self.scripts: dict[str, None] = {}
         self.doubt = ""
         self.bomb = False
         self.unseen = ""
         self.taken: set[tuple[str, ...]] = set()
+        self.expands: set[tuple[str, ...]] = set()
         self.reads_input = False  # the command being read has a shell that takes lines from its input
         # How much is read at most: the line at some depths, but not what stands in it again and again.
         self.room = min(MAX_READ_BYTES, 4096 + 8 * len(line))
         self.seen: dict[tuple[object, ...], bool] = {}  # lines within the line, and whether a shell in them reads on
 
     def reading(self) -> Reading:
-        files_and_git = (tuple(self.writes), tuple(self.reads), tuple(self.git_writes))
-        return Reading(tuple(self.parts), *files_and_git, self.doubt, self.bomb, self.unseen, frozenset(self.taken))
+        files_and_git = (
+            tuple(self.writes),
+            frozenset(self.writes) - self.replaced,
+            tuple(self.reads),
+            tuple(self.git_writes),
+        )
+        parts = tuple([self._with_written_script(part) for part in self.parts]) if self.scripts else tuple(self.parts)
+        scripts = tuple(self.scripts)
+        known = (frozenset(self.taken), frozenset(self.expands))
+        return Reading(parts, *files_and_git, self.doubt, self.bomb, self.unseen, *known, scripts=scripts)
+
+    def _with_written_script(self, part: Part) -> Part:
+        """Doubt a script that the line writes itself: its content is not the one that is there now."""
+        if part.doubt == "" or part.doubt != file_doubt(part.words):
+            return part
+        if posixpath.normpath(file_of(part.words)) not in [posixpath.normpath(path) for path in self.writes]:
+            return part
+        return replace(part, doubt=f"{part.doubt}, and the line writes that file")
 
     def doubts(self, why: str) -> None:
         self.doubt = self.doubt or why
@@ -185,7 +208,11 @@ class _Whole:
         doubt = doubt or inner.doubt or wrappers.runs_by_argument(texts)
         if not doubt and (places.may_be != _HERE or not places.known):
             doubt = _away(words, places)
+        if doubt and doubt == file_doubt(texts):
+            doubt = self._script(texts, places, depth)
         self.parts.setdefault(Part(texts, text, doubt))
+        if any(word.sure is not Sure.LITERAL and _EXPANDS.search(word.text) for word in words):
+            self.expands.add(texts)
         if depth < MAX_DEPTH or inner == wrappers.NOTHING:
             self.taken.add(texts)
         self.git_writes.update(dict.fromkeys(git.writes(texts)))
@@ -200,6 +227,13 @@ class _Whole:
                 self._command(commands, text, places, "", depth + 1)
         for line, sh in inner.lines:
             self._inner_line(line, places.copy(), sh=sh, depth=depth + 1)
+
+    def _script(self, texts: tuple[str, ...], places: Places, depth: int) -> str:
+        """Note the file that a shell is given to run; return the doubt, another one where the file may be another."""
+        if depth or places.may_be != _HERE or not places.known:
+            return f"{file_doubt(texts)}, in a folder that another command may choose"
+        self.scripts[file_of(texts)] = None
+        return file_doubt(texts)
 
     def _inner_line(self, line: str, places: Places, *, sh: bool = False, depth: int) -> None:
         """Take a line within the line, once: what stands in it may stand there in more than one way."""
@@ -218,6 +252,8 @@ class _Whole:
             self.doubts(doubt) if simple is None else simple.doubts.append(doubt)
         kept = self.writes if found.writes else self.reads
         kept.update(dict.fromkeys(path for path in paths if not files.is_stream(path)))
+        if not found.makes:
+            self.replaced.update(paths)
 
 
 _SHELLS = re.compile(r"\b(?:[a-z]*sh|eval|source|trap)\b|(?<!\S)\.\s")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from handrail.policy.shell.model import Sure, Word
+from handrail.policy.shell.scripts import file_doubt
 from handrail.policy.shell.variables import changes_programs
 
 Words = Sequence[Word]
@@ -233,7 +234,8 @@ def _shell(words: Words, name: str) -> Inner:
         else:
             doubt = doubt or ("" if re.fullmatch(r"-[eux]+", text) else f"{name} with {text} is not followed")
             at += 1
-    return Inner(doubt=doubt or f"{name} runs what a file or its input says", plain=False)
+    doubt = doubt or file_doubt([word.text for word in words]) or f"{name} runs what a file or its input says"
+    return Inner(doubt=doubt, plain=False)
 
 
 def _with_line(words: Words, at: int, name: str, doubt: str) -> Inner:
@@ -266,7 +268,8 @@ def _watch(words: Words) -> Inner:
 
 
 def _source(words: Words) -> Inner:
-    return Inner(doubt=f"{words[0].text} runs what a file says", plain=False)
+    doubt = file_doubt([word.text for word in words]) or f"{words[0].text} runs what a file says"
+    return Inner(doubt=doubt, plain=False)
 
 
 def _trap(words: Words) -> Inner:

@@ -8,8 +8,9 @@ import os
 
 from handrail.sandbox.inside import calls
 from handrail.sandbox.inside.channel import Channel, ended_record, write_file
+from handrail.sandbox.inside.memory import Memory
 from handrail.sandbox.inside.program import become, hand_out_listener
-from handrail.sandbox.inside.root import build, hold_sources, mask
+from handrail.sandbox.inside.root import build, hold_layers, hold_sources, mask
 
 TYPE_CHECKING = False  # as `typing` has it, without the time it takes to import
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _KILL = 9
 _TICK_SECONDS = 0.25
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def first_process(spec: dict[str, Any], fds: list[int], held: list[int], wait: int, channel: Channel) -> NoReturn:
@@ -72,12 +72,13 @@ def _enter_view(spec: dict[str, Any], held: list[int], channel: Channel) -> None
     channel.stage = "mounts"
     calls.mount(b"none", b"/", None, calls.REC | calls.PRIVATE)
     sources = hold_sources(spec, held)
+    layers = hold_layers(spec, held)
     if spec["outer"]:
         channel.stage = "user"
         os.setresgid(*[spec["gid"]] * 3)
         os.setresuid(*[spec["uid"]] * 3)
     channel.stage = "mounts"
-    build(spec, sources, channel)
+    build(spec, sources, layers, channel)
     channel.stage = "masks"
     mask(spec)
     root = calls.open_path(b"/")
@@ -99,8 +100,9 @@ def _wait_for(leader: int, told: int, most: int) -> NoReturn:
 
 def _until_over(leader: int, most: int) -> tuple[int, int]:
     """Wait for the program's end, or for all processes together to hold too much memory."""
+    memory = Memory(_others, most, segments=True)
     while True:
-        if _signal.sigtimedwait((_signal.SIGCHLD,), _TICK_SECONDS) is None and (held := _memory()) > most:
+        if _signal.sigtimedwait((_signal.SIGCHLD,), _TICK_SECONDS) is None and (held := memory.excess()):
             return _KILL, held
         while True:
             pid, status, used = os.wait4(-1, os.WNOHANG)
@@ -110,20 +112,6 @@ def _until_over(leader: int, most: int) -> tuple[int, int]:
                 break
 
 
-def _memory() -> int:
-    """The memory that every process here has for itself, added up."""
-    total = 0
-    for name in os.listdir("/proc"):
-        if name.isdigit() and name != "1":
-            try:
-                fd = os.open(f"/proc/{name}/statm", os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
-                continue
-            try:
-                _, resident, shared, *_ = os.read(fd, 200).split()
-                total += int(resident) - int(shared)
-            except (OSError, ValueError):
-                pass  # gone meanwhile
-            finally:
-                os.close(fd)
-    return total * _PAGE
+def _others() -> list[int]:
+    """List every process of this namespace but the first."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]

@@ -24,10 +24,11 @@ class OwnerMaps:
         self._made: dict[tuple[int, int, int, int], int] = {}
 
     def trees(self, spec: dict[str, Any]) -> list[int]:
-        """Hold a copy of every folder of the plan, its owner mapped."""
+        """Hold a copy of every folder of the plan, its owner mapped; then of every layer on disk."""
         held: list[int] = []
+        layers = [(path, True) for path in spec["layers"] if path]
         try:
-            for path, writable in spec["owned"]:
+            for path, writable in (*spec["owned"], *layers):
                 seen = os.stat(path)
                 held.append(calls.open_tree(path, deep=True))
                 attributes = calls.ATTR_NOSUID | calls.ATTR_NODEV | (0 if writable else calls.ATTR_RDONLY)

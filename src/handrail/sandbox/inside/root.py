@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
 _LINKS = ((b"fd", b""), (b"stdin", b"/0"), (b"stdout", b"/1"), (b"stderr", b"/2"))
+ON_DISK = "layers on disk"
 _AREA = b"/tmp"  # covered by the new root until that is the root
 Source = tuple[bytes, int, bool]  # where it goes, what is held, whether it may be changed
 
@@ -37,7 +38,21 @@ def hold_sources(spec: dict[str, Any], held: list[int]) -> list[Source]:
     return found
 
 
-def build(spec: dict[str, Any], sources: list[Source], channel: Channel) -> None:
+def hold_layers(spec: dict[str, Any], held: list[int]) -> dict[bytes, int]:
+    """Hold the folders on disk that take the changes, by the root that they cover; the other layers are in memory."""
+    paths = [path for path in spec["layers"] if path]
+    mapped = held[len(spec["owned"]) :]
+    found = {}
+    for path, root in zip(spec["layers"], spec["review"], strict=False):
+        if path and mapped:
+            found[root] = mapped[paths.index(path)]
+        elif path:
+            found[root] = calls.open_tree(path, deep=False)
+            calls.set_attributes(found[root], calls.ATTR_NOSUID | calls.ATTR_NODEV, deep=False)
+    return found
+
+
+def build(spec: dict[str, Any], sources: list[Source], layers: dict[bytes, int], channel: Channel) -> None:
     """Put the new root together and make it the root."""
     area = _AREA if os.path.isdir(_AREA) else b"/usr"
     calls.mount(b"tmpfs", area, b"tmpfs", calls.NOSUID | calls.NODEV, b"mode=755,size=4m,nr_inodes=16k")
@@ -51,7 +66,7 @@ def build(spec: dict[str, Any], sources: list[Source], channel: Channel) -> None
     for path, fd, writable in sources:
         _place(area + path, fd)
         if writable and spec["review"] and path in spec["review"]:
-            _layer(area, path, spec)
+            _layer(area, path, spec, layers.get(path), channel)
         os.close(fd)
     calls.mount(b"proc", area + b"/proc", b"proc", calls.NOSUID | calls.NODEV | calls.NOEXEC)
     if spec["review"]:
@@ -114,26 +129,67 @@ def _written(path: bytes, text: bytes, mode: int = 0o644) -> None:
 # ── the layer that changes go to ─────────────────────────────────────────────────────────────
 
 
-def _layer(area: bytes, path: bytes, spec: dict[str, Any]) -> None:
+def _layer(area: bytes, path: bytes, spec: dict[str, Any], disk: int | None, channel: Channel) -> None:
     """Cover a folder by a layer of its own: what is below shows through and is never changed."""
     index = spec["review"].index(path)
     layers = area + b"/.layers"
+    stage = channel.stage
     if not os.path.isdir(layers):
         os.mkdir(layers)
         size = b"mode=755,size=%d,nr_inodes=256k" % spec["scratch"]
         calls.mount(b"tmpfs", layers, b"tmpfs", calls.NOSUID | calls.NODEV, size)
     ours = layers + b"/%d" % index
-    for folder in (ours, ours + b"/upper", ours + b"/work"):
-        os.mkdir(folder)
-    seen = os.stat(area + path)
-    os.chmod(ours + b"/upper", stat.S_IMODE(seen.st_mode))
+    os.mkdir(ours)
     target = area + path
-    options = b"lowerdir=.,upperdir=%s/upper,workdir=%s/work,userxattr" % (ours, ours)
+    if disk is None:
+        os.mkdir(ours + b"/upper")
+        os.mkdir(ours + b"/work")
+        os.chmod(ours + b"/upper", stat.S_IMODE(os.stat(target).st_mode))
+    else:
+        channel.stage = ON_DISK
+        calls.move_to(disk, ours)
+        os.close(disk)
+    for root, name, text, mode, time, folders in spec["indexes"]:
+        if root == path:
+            _write_index(ours + b"/upper/", name, text, mode, time, folders)
+    if _is_empty(target):  # nothing shows through: the upper folder is all there is to see, and much sooner mounted
+        held = calls.open_tree(ours + b"/upper", deep=False)
+        calls.set_attributes(held, calls.ATTR_NOSUID | calls.ATTR_NODEV, deep=False)
+        calls.move_to(held, target)
+        os.close(held)
+        channel.stage = stage
+        return
+    # Volatile: what is kept is synced when it is kept, and nothing else needs to be.
+    options = b"lowerdir=.,upperdir=%s/upper,workdir=%s/work,userxattr,volatile" % (ours, ours)
     os.chdir(target)  # a path with colons or commas cannot be written into the options
     try:
         calls.mount(b"overlay", target, b"overlay", calls.NOSUID | calls.NODEV, options)
     finally:
         os.chdir(b"/")
+    channel.stage = stage
+
+
+def _is_empty(folder: bytes) -> bool:
+    with os.scandir(folder) as entries:
+        return next(entries, None) is None
+
+
+def _write_index(
+    upper: bytes, name: bytes, text: bytes, mode: int, time: int, folders: list[tuple[bytes, int]]
+) -> None:
+    """Write a prepared index of git into a layer before it is mounted; its folders have the modes of those below."""
+    for folder, _ in folders:
+        if not os.path.isdir(upper + folder):
+            os.mkdir(upper + folder, 0o700)
+    fd = os.open(upper + name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    view = memoryview(text)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.fchmod(fd, mode)
+    os.utime(fd, ns=(time, time))
+    os.close(fd)
+    for folder, mode_below in reversed(folders):
+        os.chmod(upper + folder, mode_below)
 
 
 def _hand_out_layers(area: bytes, channel: Channel) -> None:

@@ -11,6 +11,7 @@ import os
 from handrail.sandbox.inside import calls
 from handrail.sandbox.inside.bubble import become_bubble
 from handrail.sandbox.inside.channel import Channel, ended_record
+from handrail.sandbox.inside.memory import Memory
 from handrail.sandbox.inside.program import become
 
 TYPE_CHECKING = False  # as `typing` has it, without the time it takes to import
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _AWAITED = (_signal.SIGCHLD, _signal.SIGTERM)
 _KILLED = 9
 _TICK_SECONDS = 0.05
+_LOOK_SECONDS = 0.25
 
 
 def watcher(spec: dict[str, Any], fds: list[int], _held: list[int], wait: int, channel: Channel) -> NoReturn:
@@ -45,7 +47,7 @@ def _supervise(spec: dict[str, Any], leader: int, told: int) -> NoReturn:
     """Wait for the program or the order to end, end what is left, tell how it went."""
     os.dup2(told, 0)
     calls.close_from(1)
-    status, memory = _until_over(leader)
+    status, memory = _until_over(leader, spec["memory"])
     end_all()
     if spec["scratch_folder"]:
         remove(spec["scratch_folder"])
@@ -54,10 +56,16 @@ def _supervise(spec: dict[str, Any], leader: int, told: int) -> NoReturn:
     os._exit(0)
 
 
-def _until_over(leader: int) -> tuple[int | None, int]:
-    """Reap until the program ends, or until told to end everything."""
+def _until_over(leader: int, most: int) -> tuple[int | None, int]:
+    """Reap until the program ends, until told to end everything, or until all of it holds too much memory."""
+    memory = Memory(_descendants, most, segments=False)
     while True:
-        if _signal.sigwaitinfo(_AWAITED).si_signo == _signal.SIGTERM:
+        signalled = _signal.sigtimedwait(_AWAITED, _LOOK_SECONDS)
+        if signalled is None:
+            if held := memory.excess():
+                return _KILLED, held
+            continue
+        if signalled.si_signo == _signal.SIGTERM:
             return None, 0
         while True:
             try:
@@ -68,6 +76,27 @@ def _until_over(leader: int) -> tuple[int | None, int]:
                 break
             if pid == leader:
                 return status, used.ru_maxrss * 1024
+
+
+def _descendants() -> list[int]:
+    """List every process below this one; what is orphaned becomes its child."""
+    found: list[int] = []
+    waiting = [os.getpid()]
+    while waiting:
+        below = _children_of(waiting.pop())
+        found += below
+        waiting += below
+    return found
+
+
+def _children_of(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            found += _listed(f"/proc/{pid}/task/{thread}/children")
+    except OSError:
+        pass  # gone meanwhile
+    return found
 
 
 def end_all() -> None:
@@ -85,11 +114,17 @@ def end_all() -> None:
 
 def children() -> list[int]:
     """Whom this process would have to reap."""
-    fd = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
+    return _listed(f"/proc/self/task/{os.getpid()}/children")
+
+
+def _listed(path: str) -> list[int]:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     found = b""
-    while piece := os.read(fd, 1 << 16):
-        found += piece
-    os.close(fd)
+    try:
+        while piece := os.read(fd, 1 << 16):
+            found += piece
+    finally:
+        os.close(fd)
     return [int(child) for child in found.split()]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from handrail.words import How, Touch, TouchKind
@@ -29,26 +30,42 @@ def touches_of_line(args: Mapping[str, Any]) -> Sequence[Touch]:
     from handrail.policy.shell import files, read_line
 
     line, cwd = args["command"], args["cwd"]
+    how = How.BACKGROUND if args.get("background") else How.PLAIN
     reading = read_line(line)
+    replaced = [path for path in reading.writes if path not in reading.folders]
     return (
         Touch(TouchKind.FS_READ, cwd),
-        *(Touch(TouchKind.PROC_EXEC, part.text, words=part.words, doubt=part.doubt) for part in reading.parts),
-        *_doubts(line, reading.doubt, args.get("env") or {}, empty=not reading.parts),
         *(
-            Touch(TouchKind.FS_WRITE, path, how=How.REPLACE, private=files.is_private(path))
-            for path in _paths(reading.writes, cwd)
+            Touch(TouchKind.PROC_EXEC, part.text, how=how, words=part.words, doubt=_doubt(part, cwd))
+            for part in reading.parts
+        ),
+        *(replace(touch, how=how) for touch in _doubts(line, reading.doubt, args.get("env") or {}, reading.parts)),
+        *(
+            Touch(TouchKind.FS_WRITE, path, how=how, private=files.is_private(path))
+            for how, paths in ((How.REPLACE, replaced), (How.MAKE, sorted(reading.folders)))
+            for path in _paths(paths, cwd)
         ),
         *(Touch(TouchKind.FS_READ, path, private=files.is_private(path)) for path in _paths(reading.reads, cwd)),
+        *(Touch(TouchKind.FS_READ, path, private=path.startswith("/")) for path in _paths(reading.scripts, cwd)),
         *(Touch(TouchKind.GIT_WRITE, what) for what in reading.git_writes),
     )
 
 
-def _doubts(line: str, doubt: str, env: Mapping[str, str], *, empty: bool) -> Iterator[Touch]:
+def _doubt(part: Part, cwd: str) -> str:
+    """Return why a command is in doubt; a rule that names a script means the one in the workspace's own folder."""
+    from handrail.policy.shell.scripts import file_doubt
+
+    if part.doubt and posixpath.normpath(cwd) != "." and part.doubt == file_doubt(part.words):
+        return f"{part.doubt}, in {cwd}"
+    return part.doubt
+
+
+def _doubts(line: str, doubt: str, env: Mapping[str, str], parts: Sequence[Part]) -> Iterator[Touch]:
     risky = sorted(name for name, value in env.items() if not _plain(name, value))
     if risky:
         why = f"env sets {', '.join(risky)}, which can change what the commands do"
         yield Touch(TouchKind.PROC_EXEC, line, doubt=why)
-    if doubt or empty:
+    if doubt or not parts:
         yield Touch(TouchKind.PROC_EXEC, line, doubt=doubt or "the line names no command")
 
 
@@ -61,7 +78,7 @@ def _plain(name: str, value: str) -> bool:
     return _PLAIN_VALUE.fullmatch(value) is not None or name == "TZ"
 
 
-def _paths(paths: Sequence[str], cwd: str) -> Iterator[str]:
+def _paths(paths: Iterable[str], cwd: str) -> Iterator[str]:
     for path in dict.fromkeys(paths):
         if path and _HARMLESS_TARGETS.fullmatch(path) is None:
             yield path if path.startswith("/") or cwd == "." else posixpath.join(cwd, path)

@@ -1,11 +1,14 @@
-"""How a script is run: which program reads it, by its first line or its name. Pure."""
+"""How a script is run: where it may lie, and which program reads it, by its first line or its name. Pure."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from posixpath import normpath
 
 from handrail.errors import Code, Problem
+from handrail.spelling import nearest
 
 MAX_LINE = 256  # bytes; what Linux itself reads of a first line
 BY_EXTENSION: Mapping[str, tuple[str, ...]] = {
@@ -20,6 +23,30 @@ BY_EXTENSION: Mapping[str, tuple[str, ...]] = {
 _ENV = re.compile(r"(?:/usr)?/bin/env")
 _SPLIT = ("-S", "--split-string", "-vS")
 _PLAIN = re.compile(r"[^\s'\"\\$`;|&<>(){}*?\[\]~#!]+")
+
+
+def need_script_folder(script: str, folders: Sequence[str], files: Sequence[str]) -> None:
+    """Refuse a script outside the folders whose programs may be run; INVALID_ARGS names what there is instead."""
+    if ".." in script.split("/") or _lies_in(script, folders):  # the first is refused with the path itself
+        return
+    runnable = [path for path in files if _lies_in(path, folders)]
+    meant = [path for path in runnable if path.endswith(f"/{script.strip('/')}")]
+    near = meant or nearest(script, runnable, 3, 0.6)
+    where = " and ".join(f"{normpath(folder)}/" for folder in folders) or "no folder"
+    text = f"{script!r} does not lie in {where} of the skill, whose programs alone can be run."
+    if near:
+        text += f" Did you mean {' or '.join(near)}?"
+    if script in files and not meant:
+        wider = json.dumps([*folders, script.rpartition("/")[0] or "."])
+        text += f" A person can open its folder: `skills.script_folders = {wider}`."
+    raise Problem(Code.INVALID_ARGS, text, script=script, near=near)
+
+
+def _lies_in(path: str, folders: Sequence[str]) -> bool:
+    plain = normpath(path)
+    if plain.startswith(("/", "..")) or plain == "." or path.endswith("/"):
+        return False
+    return any(normpath(folder) == "." or plain.startswith(f"{normpath(folder)}/") for folder in folders)
 
 
 def command_of(path: str, data: bytes) -> tuple[str, ...]:

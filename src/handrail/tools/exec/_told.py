@@ -38,6 +38,7 @@ class ProgramResult:
     stdout_info: Stream | None = None
     stderr_info: Stream | None = None
     diff: str = ""  # of a reviewed change
+    not_kept: str = ""  # which changes were not kept, and why
     job: str | None = None  # of a program in the background
     pid: int | None = None
 
@@ -69,15 +70,14 @@ def _answer(done: Finished, command: str, cwd: str) -> Answer[ProgramResult]:
         stdout_info=_info(done.stdout),
         stderr_info=_info(done.stderr),
         diff=done.diff,
+        not_kept=done.unkept,
     )
-    said = f"{_ended(done)} in {done.seconds:g} s"
-    if done.changed:
-        said += f"; {len(done.changed)} changed: {', '.join(done.changed[:5])}{' …' if len(done.changed) > 5 else ''}"
+    said = f"{_ended(done)} in {done.seconds:g} s{_changed(done)}"
     evidence = Evidence("process", short(command), f"{_ended(done)}, {done.confined}".rstrip(", "))
     return Answer(
         result,
         said,
-        _content(done, said),
+        _first_line(done, command) + _content(done, said),
         (evidence,),
         _truncation(done),
         _refs(done),
@@ -85,6 +85,14 @@ def _answer(done: Finished, command: str, cwd: str) -> Answer[ProgramResult]:
         done.warnings,
         done.exit_code,
     )
+
+
+def _changed(done: Finished) -> str:
+    """Say what was changed; of caches that are made again only how many files."""
+    count = len(done.changed) - done.caches
+    names = done.changed[: min(count, 5)]
+    told = f"; {count} changed: {', '.join(names)}{' …' if count > 5 else ''}" if count else ""
+    return f"{told}; {done.caches} in caches" if done.caches else told
 
 
 def _info(stream: Captured) -> Stream:
@@ -115,6 +123,12 @@ def _content(done: Finished, said: str) -> str:
     return f"{shown}[{said}]"
 
 
+def _first_line(done: Finished, command: str) -> str:
+    """Say first what kept the command from a host, and which of its changes were not kept."""
+    held = f"`{short(command)}` {done.unanswered}\n" if done.unanswered else ""
+    return f"{held}{done.unkept}\n" if done.unkept else held
+
+
 def _closed(text: str) -> str:
     return text if text.endswith("\n") else f"{text}\n"
 
@@ -143,12 +157,19 @@ def _problem(done: Finished, command: str, limit_seconds: float, answer: Answer[
             f"`{short(command)}` was ended: it wrote more than exec.kill_output_bytes. Write less, or into a file.",
         )
     elif done.overfull:
-        why = "its scratch folder held more than exec.max_scratch_bytes"
+        why = "its scratch folder held more than exec.max_scratch_bytes, or its changes more than exec.max_layer_bytes"
         code, text = Code.EXIT_NONZERO, f"`{short(command)}` was ended: {why}. Write less, or into the workspace."
     elif done.exit_code is None:
         code, text = Code.EXIT_NONZERO, f"`{short(command)}` was ended by {done.signal}."
     else:
         code, text = Code.EXIT_NONZERO, f"`{short(command)}` ended with exit code {done.exit_code}."
+    if done.unanswered:
+        text = f"`{short(command)}` {done.unanswered} {text}"
+    elif done.reasons:
+        reason = done.reasons[0]
+        text = f"{reason[:1].upper()}{reason[1:].rstrip('.')}. {text}"
+    if done.unkept:
+        text = f"{done.unkept} {text}"
     problem = Problem(
         code,
         text,

@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from handrail.catalog import tool
 from handrail.errors import Code, Problem
 from handrail.ports import Processes, Program, Skill, Skills
-from handrail.tools.exec._script import command_of
+from handrail.tools.exec._script import command_of, need_script_folder
 from handrail.tools.exec._told import ProgramResult, outcome_of
 from handrail.words import Answer, SkillPart, Touch, TouchKind
 
@@ -29,19 +28,7 @@ Args = Annotated[
 ]
 
 
-def _in_scripts(script: Any) -> Any:
-    """Say where a skill's scripts lie to whom names only the file."""
-    if isinstance(script, str) and script and not script.startswith("scripts/"):
-        raise PydanticCustomError("script_path", "{path}", {"path": f"scripts/{script.lstrip('/')}"})
-    return script
-
-
-Script = Annotated[
-    str,
-    Field(max_length=1024, pattern=r"^scripts/."),
-    BeforeValidator(_in_scripts),
-    "Such as scripts/convert.py",
-]
+Script = Annotated[str, Field(min_length=1, max_length=1024), "Such as scripts/convert.py"]
 
 
 def _touches(args: Mapping[str, Any]) -> Sequence[Touch]:
@@ -74,7 +61,7 @@ async def run_script(
     script: Script,
     args: Args = None,
     cwd: Annotated[Literal["scratch", "skill"], "The run's scratch folder, or the skill's own, to read"] = "scratch",
-    timeout_seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS)] = 30.0,
+    timeout_seconds: Annotated[float | None, Field(gt=0, le=MAX_SECONDS), "none: as settings say (120)"] = None,
 ) -> Answer[ProgramResult]:
     """Run a script of a skill in the sandbox, by path and argument list. Never a shell line."""
     found, data = await _read(skills, skill, script, args)
@@ -83,12 +70,12 @@ async def run_script(
     program = Program(
         argv=argv,
         cwd=folder if cwd == "skill" else None,
-        timeout_seconds=timeout_seconds,
+        timeout_seconds=timeout_seconds or 0.0,
         reads=(folder,),
     )
     done = await processes.run(program)
     where = folder.shown if cwd == "skill" else "scratch"
-    answer = outcome_of(done, shlex.join(argv), where, timeout_seconds, frozenset({0}))
+    answer = outcome_of(done, shlex.join(argv), where, timeout_seconds or done.seconds, frozenset({0}))
     sha256 = hashlib.sha256(data).hexdigest()
     return replace(answer, evidence=tuple(replace(item, sha256=sha256) for item in answer.evidence))
 
@@ -97,5 +84,6 @@ async def _read(skills: Skills, skill: str, script: str, args: list[str] | None)
     if any("\0" in text for text in args or ()):
         raise Problem(Code.INVALID_ARGS, "An argument holds NUL, which no program can be given.")
     found = await asyncio.to_thread(skills.find, skill)
+    need_script_folder(script, found.script_folders, [file.path for file in skills.files(found)])
     data = await asyncio.to_thread(skills.read, found, script)
     return found, data

@@ -9,6 +9,7 @@ from handrail.tools.fs._excerpt import CONTEXT, room_for
 from handrail.tools.fs._text import bad_encoding, lines_of
 from handrail.words import noun
 
+_WIDEST = 4  # bytes of one character, in any encoding
 AROUND = 4 * CONTEXT  # bytes that hold at least CONTEXT characters, whatever the encoding
 
 
@@ -41,14 +42,24 @@ def text_range(
     wanted = min(byte_offset - at + byte_limit, start + room_for(limits, shown))
     decoder = codecs.getincrementaldecoder(encoding)("strict")
     try:
-        text = decoder.decode(data[start : max(wanted, start + 4)], final=wanted >= len(data))
+        text = decoder.decode(data[start : max(wanted, start + _WIDEST)], final=wanted >= len(data))
     except UnicodeDecodeError as error:
         raise bad_encoding(error, encoding, at + start + error.start, shown) from None
-    text = _within_lines(text, limits, room_for(limits, shown))
+    text = _within_lines(_at_least_one(text, encoding, wanted - start), limits, room_for(limits, shown))
     end = start + len(text.encode(encoding))
     before = data[max(0, len(bom) - at) : start].decode(encoding, "ignore")
     after = data[end:].decode(encoding, "ignore")
     return Range(before[-CONTEXT:], text, after[:CONTEXT], at + start, at + end)
+
+
+def _at_least_one(text: str, encoding: str, size: int) -> str:
+    """Give the characters that fit into a size, and the first in any case: reading must get on."""
+    if size >= _WIDEST:
+        return text
+    count = 1
+    while count < len(text) and len(text[: count + 1].encode(encoding)) <= size:
+        count += 1
+    return text[:count]
 
 
 def _aligned(data: bytes, index: int, encoding: str, phase: int) -> int:

@@ -48,7 +48,12 @@ class Selection:
 
 def room_for(limits: Limits, path: str) -> int:
     """Bytes of text that fit beside the line that says how to go on, which counts too."""
-    return limits.max_output_bytes - 300 - 2 * len(path.encode())
+    return limits.max_output_bytes - room_of_notice(path)
+
+
+def room_of_notice(path: str) -> int:
+    """Return how many bytes are kept free for the line that says how to go on."""
+    return 300 + 2 * len(path.encode())
 
 
 def select(window: Window, limit: int, column: int, limits: Limits, path: str) -> Selection:

@@ -223,6 +223,8 @@ class _Finder:
         lines = self.original.lines
         if hunk.at_end or not lines:
             return Placed(hunk, len(lines), "exact")
+        if hunk.appends:
+            return Placed(hunk, len(lines), "appended")
         line = self._after_anchors(hunk, 0)
         if line is not None:
             return Placed(hunk, line, "exact")

@@ -199,7 +199,9 @@ async def _lines(window: Window, facts: Facts, want: Want, show: Show) -> Answer
         return _answer(result, said, text, show.path, None)
     next_args = {"path": show.path, **cursor} if cursor else None
     content = notice(text, f"{said}{onward}", "read_file", next_args)
-    cut = Truncation(chosen.by, chosen.end - window.line + 1, facts.total_lines, _cursor(next_args))
+    cut = None
+    if next_args is not None:
+        cut = Truncation(chosen.by, chosen.end - window.line + 1, facts.total_lines, _cursor(next_args))
     return _answer(result, said, content, show.path, cut)
 
 

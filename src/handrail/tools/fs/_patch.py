@@ -20,6 +20,7 @@ class Hunk:
     bare_old: bool = False  # the old text ends without a newline
     bare_new: bool = False
     says_end: bool = False  # the patch says anything about the end of the file
+    appends: bool = False  # only added lines, and nothing says where: they go to the end
 
     @property
     def old(self) -> list[str]:
@@ -54,7 +55,7 @@ def parse_patch(patch: str) -> list[FilePatch]:
     start = next((index for index, line in enumerate(lines) if line.strip()), None)
     if start is None:
         refuse(1, "the patch is empty")
-    if lines[start].rstrip().startswith("*** "):
+    if lines[start].strip().startswith("*** "):
         from handrail.tools.fs._patch_marked import parse_marked as parse
     else:
         from handrail.tools.fs._patch_unified import parse_unified as parse

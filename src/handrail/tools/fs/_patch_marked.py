@@ -9,6 +9,7 @@ from handrail.tools.fs._patch import FilePatch, Hunk, check_path, refuse, trimme
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE = "*** Add File:", "*** Delete File:", "*** Update File:"
+_HEADS = (_ADD, _DELETE, _UPDATE, _END)
 _MOVE, _EOF = "*** Move to:", "*** End of File"
 _NUMBERS = re.compile(r"-(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@(.*)")
 
@@ -27,14 +28,21 @@ class _Reader:
 
     def more(self) -> bool:
         """Whether the section goes on."""
-        return self.at < len(self.lines) and not self.here.startswith((_ADD, _DELETE, _UPDATE, _END))
+        return self.at < len(self.lines) and not self.here.startswith(_HEADS)
+
+    def more_plain(self) -> bool:
+        """Whether a section without context lines goes on; blanks before the next header do not matter there."""
+        return self.at < len(self.lines) and not self.here.strip().startswith(_HEADS)
 
 
 def parse_marked(lines: list[str], start: int) -> list[FilePatch]:
     """Read all sections; a missing begin or end line is forgiven."""
-    reader = _Reader(lines, start + (lines[start].rstrip() == _BEGIN))
+    last = max(index for index, line in enumerate(lines) if line.strip())
+    if lines[last].strip() == _END:
+        lines = [*lines[:last], _END, *lines[last + 1 :]]  # blanks around it are the writer's
+    reader = _Reader(lines, start + (lines[start].strip() == _BEGIN))
     while reader.at < len(lines):
-        line = reader.here.rstrip()
+        line = reader.here.strip()
         if line == _END:
             break
         if not line:
@@ -50,7 +58,7 @@ def parse_marked(lines: list[str], start: int) -> list[FilePatch]:
 
 
 def _section(reader: _Reader) -> FilePatch:
-    line, at = reader.here.rstrip(), reader.at + 1
+    line, at = reader.here.strip(), reader.at + 1
     reader.at += 1
     head = next((head for head in (_ADD, _DELETE, _UPDATE) if line.startswith(head)), None)
     if head is None:
@@ -63,7 +71,7 @@ def _section(reader: _Reader) -> FilePatch:
 
 def _added(reader: _Reader) -> str:
     lines = []
-    while reader.more():
+    while reader.more_plain():
         if not reader.here.startswith("+"):
             if not reader.here.strip() and not _goes_on(reader):
                 reader.at += 1
@@ -77,7 +85,7 @@ def _added(reader: _Reader) -> str:
 def _goes_on(reader: _Reader) -> bool:
     """Whether a line of an added file follows somewhere before the next section."""
     rest = _Reader(reader.lines, reader.at)
-    while rest.more():
+    while rest.more_plain():
         if rest.here.startswith("+"):
             return True
         rest.at += 1
@@ -85,7 +93,7 @@ def _goes_on(reader: _Reader) -> bool:
 
 
 def _deleted(reader: _Reader, path: str, at: int) -> FilePatch:
-    while reader.more():
+    while reader.more_plain():
         if reader.here.strip():
             refuse(reader.at + 1, "a deleted file has no lines")
         reader.at += 1
@@ -133,4 +141,5 @@ def _made(lines: list[tuple[str, str]], at: int, anchors: list[str], hint: int |
     kept = trimmed(lines)
     if not any(sign != " " for sign, _ in kept):
         refuse(at, "this hunk changes nothing; lines to add start with `+`, lines to remove with `-`")
-    return Hunk(kept, at, hint, tuple(anchors))
+    appends = hint is None and not anchors and all(sign == "+" for sign, _ in kept)
+    return Hunk(kept, at, hint, tuple(anchors), appends=appends)

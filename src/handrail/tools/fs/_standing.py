@@ -55,8 +55,9 @@ def stale(place: Place, expected: str | None, now: str) -> Problem:
         f"{why} Read it in this run, then send the change for what it holds now; or name what you mean to replace with "
         "`expected_sha256`.",
         next_call={"tool": "read_file", "args": {"path": place.shown}} if now else None,
+        path=place.shown,
         expected_sha256=expected,
-        sha256=now,
+        actual_sha256=now or None,
     )
 
 

@@ -27,7 +27,7 @@ class HunkResult:
     """Where a hunk stands, and how it was found."""
 
     line: int
-    matched_by: str  # exact | line_endings | trailing_blanks | typographic | indent
+    matched_by: str  # exact | line_endings | trailing_blanks | typographic | indent | appended
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,13 @@ async def _preview(files: Workspace, places: Places, secrets: Secrets, limits: L
     return _joined([await _worked_out(scene, item) for item in parse_patch(patch)], limits)
 
 
-@tool(risk="high", touches=_touches, permissions=("fs.read", "fs.write", "fs.delete"), preview=_preview)
+@tool(
+    risk="high",
+    touches=_touches,
+    permissions=("fs.read", "fs.write", "fs.delete"),
+    preview=_preview,
+    previewed=("patch",),
+)
 async def apply_patch(
     files: Workspace,
     places: Places,
@@ -297,8 +303,13 @@ def _answer(result: PatchResult) -> Answer[PatchResult]:
         Evidence("file", one.target or one.path, f"{one.operation} {one.state}", one.sha256_after) for one in changed
     )
     failed = tuple(f"{one.path}: {one.problem}" for one in result.files if one.problem)
+    appended = tuple(
+        f"{one.path}: lines were added at the end, because the patch does not say where; give a line around them"
+        for one in result.files
+        if any(hunk.matched_by == "appended" for hunk in one.hunks)
+    )
     content = "".join(f"{line}\n" for line in lines) + result.diff
-    return Answer(result, f"{len(states)} files: {counts}", content, evidence, warnings=failed)
+    return Answer(result, f"{len(states)} files: {counts}", content, evidence, warnings=(*failed, *appended))
 
 
 def _line(one: FileResult) -> str:

@@ -54,7 +54,7 @@ async def _preview(files: Workspace, secrets: Secrets, limits: Limits, path: Pla
     return (await _plan(files, secrets, limits, path, args["edits"], args["expected_sha256"])).result.diff
 
 
-@tool(risk="high", touches=_touches, permissions=("fs.read", "fs.write"), preview=_preview)
+@tool(risk="high", touches=_touches, permissions=("fs.read", "fs.write"), preview=_preview, previewed=("edits",))
 async def edit_file(
     files: Workspace,
     secrets: Secrets,

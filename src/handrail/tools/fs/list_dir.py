@@ -12,7 +12,8 @@ from pydantic import Field
 from handrail import strict_json
 from handrail.catalog import ReadsBelow, at, tool
 from handrail.errors import Code, Problem
-from handrail.ports import Entry, Limits, Listing, Workspace
+from handrail.ports import Entry, Limits, Listing, Secrets, Spill, Workspace
+from handrail.tools.fs._kept import keep_whole, leave_room
 from handrail.tools.fs._standing import missing
 from handrail.tools.fs._times import utc
 from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation, noun
@@ -20,7 +21,6 @@ from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation, noun
 Glob = Annotated[str, Field(max_length=1024)]
 Sort = Literal["name", "mtime", "size"]
 _MOST = 100_000  # entries that are looked at
-_MOST_MADE = 8  # answers that are kept with one listing
 _MOST_WIDE = 4  # bytes of a character
 _DIRECTORY, _FILE = PlaceKind.DIRECTORY, PlaceKind.FILE
 _HERE = at(".")
@@ -55,6 +55,8 @@ class DirListing:
 async def list_dir(
     files: Workspace,
     limits: Limits,
+    secrets: Secrets,
+    spill: Spill,
     path: ReadsBelow = _HERE,
     depth: Annotated[int, Field(ge=1, le=10), "how many folders deep"] = 1,
     limit: Annotated[int, Field(ge=1), "how many entries"] = 500,
@@ -62,6 +64,7 @@ async def list_dir(
     hidden: Annotated[bool, "names that start with a dot, too"] = False,
     ignore: Annotated[list[Glob] | None, Field(max_length=100), "globs of what to leave out"] = None,
     sort: Annotated[Sort, "name; mtime: newest first; size: largest first"] = "name",
+    keep: Annotated[bool, "write all entries to a file of the run where this page is not all"] = False,
 ) -> Answer[DirListing]:
     """List a folder: names, types, sizes and times; deeper with `depth`. Says what was left out and why."""
     if path.kind is PlaceKind.MISSING:
@@ -74,17 +77,13 @@ async def list_dir(
         )
     after = None if cursor is None else _position(cursor, sort)
     found = await files.list(path, depth=depth, hidden=hidden, ignore=ignore or (), limit=_MOST)
-    asked = (path.shown, depth, limit, cursor, hidden, None if ignore is None else tuple(ignore), sort, limits)
-    known: Answer[DirListing] | None = None if found.made is None else found.made.get(asked)
-    if known is not None:
-        return known
     entries = sorted(found.entries, key=_KEYS[sort]) if sort != "name" else list(found.entries)
     start = 0 if after is None else _after(entries, after, _KEYS[sort])
-    page = _fitting(entries[start:], limit, limits)
+    page = _fitting(entries[start:], limit, leave_room(limits) if keep else limits)
     args = {"depth": depth, "limit": limit, "hidden": hidden, "ignore": ignore, "sort": sort}
     answer = _answer(path, found, len(entries), start, page, sort, args)
-    if found.made is not None and len(found.made) < _MOST_MADE:
-        found.made[asked] = answer
+    if keep and cursor is None and answer.truncation is not None:
+        return keep_whole(answer, secrets.text("".join(_told(entries)[1])), "list_dir", spill)
     return answer
 
 
@@ -149,7 +148,7 @@ def _answer(
     said = _said(result, start)
     content = f"{''.join(lines)}[{said}{_onward(result, args)}]"
     cut = Truncation("entries", len(page), total, cursor) if left else None
-    return Answer(result, said, content, (Evidence("file", path.shown, said),), cut, kept=True)
+    return Answer(result, said, content, (Evidence("file", path.shown, said),), cut)
 
 
 def _told(page: list[Entry]) -> tuple[list[DirEntry], list[str]]:

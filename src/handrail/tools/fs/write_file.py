@@ -66,7 +66,7 @@ async def _preview(
     return (await _plan(files, secrets, limits, path, content, mode, expected_sha256)).diff
 
 
-@tool(risk="high", touches=_touches, permissions=("fs.read", "fs.write"), preview=_preview)
+@tool(risk="high", touches=_touches, permissions=("fs.read", "fs.write"), preview=_preview, previewed=("content",))
 async def write_file(
     files: Workspace,
     secrets: Secrets,

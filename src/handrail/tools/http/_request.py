@@ -42,6 +42,7 @@ def request(
     body: str | None = None,
     timeout_ms: int | None = None,
     max_bytes: int | None = None,
+    cut: bool = False,
 ) -> HttpRequest:
     """Make the request of a call; INVALID_ARGS for a body that would not be sent."""
     if body is not None and method != "POST":
@@ -50,7 +51,8 @@ def request(
     if body is not None and not any(name.lower() == "content-type" for name in given):
         given["Content-Type"] = "application/json" if body.lstrip()[:1] in ("{", "[") else "text/plain; charset=utf-8"
     sent = (body or "").encode() if method == "POST" else None
-    return HttpRequest(url, method, given, sent, None if timeout_ms is None else timeout_ms / 1000, max_bytes)
+    seconds = None if timeout_ms is None else timeout_ms / 1000
+    return HttpRequest(url, method, given, sent, seconds, max_bytes, cut)
 
 
 def need_answer(response: HttpResponse, secrets: Secrets) -> None:

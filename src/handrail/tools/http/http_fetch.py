@@ -67,6 +67,7 @@ async def http_fetch(
     max_bytes: ask.MaxBytes = None,
     cursor: Annotated[str | None, "from the last page, to go on"] = None,
     format: Format = "markdown",  # noqa: A002  the argument's own name
+    cut: Annotated[bool, "take the beginning of a body over max_bytes instead of failing"] = False,
 ) -> Answer[Fetched]:
     """Fetch a text from an allowed host; HTML comes as Markdown. What does not fit comes page by page."""
     where = None if cursor is None else read_cursor(cursor)
@@ -80,7 +81,7 @@ async def http_fetch(
     watched = Watched(secrets, spill, plain=format == "text") if keeps else None
     hidden = Kept(spill) if keeps else None  # in place of what came, where secrets are hidden in it
     try:
-        request = ask.request(url, method, headers, body, timeout_ms, max_bytes)
+        request = ask.request(url, method, headers, body, timeout_ms, max_bytes, cut=cut)
         came, beside = await net.gathered(request, None if watched is None else watched.anew)
         ask.need_answer(came, secrets)
         reading = Reading(came, format, url, secrets, limits)
@@ -264,7 +265,8 @@ class Page:
 
     def answer(self, net: Net, warnings: tuple[str, ...] = ()) -> Answer[Fetched]:
         """Say what came, and how to go on."""
-        response, whole = self.response, self.shown.whole
+        response = self.response
+        whole = self.shown.whole and not response.cut
         if not whole:
             net.keep(f"{self.name} {self.digest}", response)
         cut = None if whole else self._cut()
@@ -282,13 +284,16 @@ class Page:
         shown, size = self.shown, len(self.shown.text)
         following = Cursor(self.digest, shown.end).text if shown.end < size else None
         ref = self.refs[0].ref if self.refs else None
-        return Truncation("bytes", min(shown.end, size) - shown.start, size, following, ref)
+        total = None if self.response.cut else size
+        return Truncation("bytes", min(shown.end, size) - shown.start, total, following, ref)
 
     def _notice(self, cut: Truncation | None) -> str:
         if cut is None:
             return ""
         size = len(self.shown.text)
         shown = f"bytes {min(self.shown.start + 1, size)}-{min(self.shown.end, size)} of {size} shown"
+        if self.response.cut:
+            shown += ", which are all that was taken of a larger body; http_download takes more"
         if cut.next_cursor is None:
             return f"\n[{shown}; this is the end]"
         whole = f'; all of it: read_file {{"path": "{cut.ref}"}}' if cut.ref else ""

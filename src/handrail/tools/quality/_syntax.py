@@ -67,7 +67,8 @@ def check_yaml(text: str, file: str) -> Diagnostic | None:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             # Each further level makes every token dearer, for as long as there is text.
             if depth > MAX_DEPTH:
-                return _fault(file, event.start_mark.line + 1, 0, f"nested more than {MAX_DEPTH} levels deep", "yaml")
+                line = event.start_mark.line + 1 if event.start_mark else 0
+                return _fault(file, line, 0, f"nested more than {MAX_DEPTH} levels deep", "yaml")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (0, 0)

@@ -46,6 +46,8 @@ def _changed(step: Restore) -> list[tuple[str, str | None, str | None]]:
     if step.op == "move" and step.source is not None:
         moved = step.after or (PlaceKind.DIRECTORY.value if step.link is None else _link(step.link))
         return [(step.path, moved, None), (step.source, None, moved)]
+    if step.op == "create" and step.link is not None:
+        return [(step.path, _link(step.link), None)]
     former = step.before if step.link is None else _link(step.link)
     return [(step.path, None if step.op == "delete" else step.after, former)]
 
@@ -78,6 +80,29 @@ async def count_done(
         return look.taken
     look.taken = 0
     raise _stale(blamed, look, steps, first)
+
+
+async def find_restored(files: Workspace, places: Places, steps: Sequence[Restore]) -> set[int]:
+    """The steps whose files have their former content already, by number: somebody else has put that back.
+
+    Left out is what a moved folder takes along, and what later calls changed: there the order of steps counts.
+    """
+    shifts = shifts_of(steps)
+    look = Look(shifts, chains_of(steps, shifts))
+    await look.at_all(files, places, whole=False)
+    about: dict[Spot, list[int]] = {}
+    fixed = set[Spot]()
+    for number, step in enumerate(steps):
+        for spot, _, _ in ends(step, number, shifts):
+            about.setdefault(spot, []).append(number)
+            if step.op not in ("create", "replace", "delete") or step.later or step.gone is not None:
+                fixed.add(spot)
+    found = [
+        numbers
+        for spot, numbers in about.items()
+        if spot not in fixed and len([*paths_of(spot, shifts)]) == 1 and look.is_restored(spot)
+    ]
+    return {number for numbers in found for number in numbers}
 
 
 def _stale(blamed: Spot, look: Look, steps: Sequence[Restore], first: Sequence[str]) -> Problem:
@@ -161,6 +186,13 @@ class Look:
         """Whether a spot stands as it shall by now; one that is not there yet, or no more, does."""
         path = self.path(spot)
         return path is None or _stands(self.actual.get(path), self.chains[spot][self._at[spot]])
+
+    def is_restored(self, spot: Spot) -> bool:
+        """Whether a spot has what it shall have after the last step, and not what it had before the first."""
+        path = self.path(spot)
+        if path is None or spot[0] or self.fits(spot):
+            return False
+        return _stands(self.actual.get(path), self.chains[spot][-1])
 
     def strange(self, spot: Spot) -> bool:
         """Whether a spot stands as no number of steps would leave it."""

@@ -10,7 +10,7 @@ from typing import Any
 from handrail.catalog import tool
 from handrail.errors import Code, Problem
 from handrail.ports import Archive, Places, Workspace
-from handrail.tools.runs._look import Restore, chains_of, count_done, need_unbroken, shifts_of, told_of
+from handrail.tools.runs._look import Restore, chains_of, count_done, find_restored, need_unbroken, shifts_of, told_of
 from handrail.tools.runs._spots import path_of, paths_of, spot_of
 from handrail.words import Answer, Change, How, Place, PlaceKind, Touch, TouchKind
 
@@ -86,7 +86,15 @@ async def undo_changes(
     _need_there(places, steps, first or ())
     if not broke_off:
         _need_straight(places, steps)
-    done = await count_done(files, places, steps, first or (), most=len(steps) if broke_off else 0)
+    asked = steps
+    try:
+        done = await count_done(files, places, steps, first or (), most=len(steps) if broke_off else 0)
+    except Problem:
+        restored = await find_restored(files, places, steps)
+        if not restored:
+            raise
+        steps = [step for number, step in enumerate(steps) if number not in restored]
+        done = await count_done(files, places, steps, first or (), most=len(steps) if broke_off else 0)
     left = steps[done:]
     _need_straight(places, left)
     _need_straight(places, steps[:done], links=_put_there(steps[:done]))
@@ -96,7 +104,7 @@ async def undo_changes(
     await back.former.need_all(left, "Nothing more" if done else "Nothing")
     for step in left:
         await back.take(step)
-    return _told(steps, back, lost or ())
+    return _told(asked, back, lost or (), len(asked) - len(steps))
 
 
 class _Former:
@@ -168,11 +176,11 @@ class _Back:
         await self._files.restore(place, change, await self.former.of(step))
 
 
-def _told(steps: Sequence[Restore], back: _Back, lost: Sequence[str]) -> Answer[Undone]:
+def _told(steps: Sequence[Restore], back: _Back, lost: Sequence[str], restored: int) -> Answer[Undone]:
     undone = Undone([step.path for step in back.taken], list(dict.fromkeys(step.call for step in steps)))
     summary = f"Took back {_counted(len(back.taken), 'change')} of {_counted(len(undone.calls), 'call')}"
-    if back.done:
-        summary += f"; {_counted(back.done, 'more change')} stood as before already"
+    if before := back.done + restored:
+        summary += f"; {_counted(before, 'more change')} already had its former content"
     stay = [f"{step.path}: a folder that holds something else by now, so it stays" for step in back.stay]
     more = [f"{len(lost) - _LOST} more calls changed what cannot be taken back"] if len(lost) > _LOST else []
     lines = [summary, *(f"{_BACK[step.op]} {step.path}" for step in back.taken)]

@@ -40,7 +40,9 @@ async def find_files(
     depth: Annotated[int | None, Field(ge=1, le=256), "How many levels down"] = None,
     limit: Annotated[int, Field(ge=1, le=10_000)] = 1000,
     cursor: Annotated[str | None, Field(max_length=8192), "Where the last page ended"] = None,
-    type: Annotated[Literal["file", "dir"], "`dir`: folders that hold at least one file"] = "file",  # noqa: A002
+    type: Annotated[  # noqa: A002
+        Literal["file", "dir", "any"], "`dir`: folders that hold at least one file; `any`: files and all folders"
+    ] = "file",
     hidden: Annotated[bool, "Also names that begin with a dot"] = False,
     respect_ignore: Annotated[bool, "Leave out what .gitignore files name"] = True,
     sort: Annotated[Literal["path", "mtime", "size"], "mtime: newest first; size: largest first"] = "path",
@@ -56,7 +58,8 @@ async def find_files(
         respect_ignore=respect_ignore,
         depth=depth,
         sort=sort,
-        folders=type == "dir",
+        folders=type != "file",
+        both=type == "any",
         after=read_cursor(cursor) if cursor and sort == "path" else "",
         skip=_skipped(cursor) if cursor and sort != "path" else 0,
         limit=limit,
@@ -76,7 +79,16 @@ class _Search:
 
     @property
     def noun(self) -> str:
+        if self.query.both:
+            return "path"
         return "folder" if self.query.folders else "file"
+
+    @property
+    def type(self) -> str | None:
+        """Give the argument that asked for folders."""
+        if self.query.both:
+            return "any"
+        return "dir" if self.query.folders else None
 
     def call(self, **changed: Any) -> str:
         """Write this call with something changed."""
@@ -86,7 +98,7 @@ class _Search:
             "path": None if self.place.asked in ("", ".") else self.place.asked,
             "depth": query.depth,
             "limit": None if query.limit == 1000 else query.limit,
-            "type": "dir" if query.folders else None,
+            "type": self.type,
             "hidden": self.hidden or None,
             "respect_ignore": None if query.respect_ignore else False,
             "sort": None if query.sort == "path" else query.sort,

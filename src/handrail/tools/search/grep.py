@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from handrail.catalog import ReadsBelow, at, tool
 from handrail.errors import Code, Problem
-from handrail.ports import Limits, Searcher, Secrets, Workspace
+from handrail.ports import Limits, Searcher, Secrets, Spill, Workspace
 from handrail.queries import TextFound, TextQuery
 from handrail.tools.search._globs import read_glob
 from handrail.tools.search._pages import Page, lined, listed, safe_texts
@@ -23,6 +25,7 @@ from handrail.tools.search._shown import (
     shown_path,
     where,
 )
+from handrail.tools.search._whole import keep_whole
 from handrail.words import Answer, Evidence, Place, PlaceKind, Truncation, noun
 
 _ASKED = ("mode", "literal", "ignore_case", "multiline", "context", "type", "limit", "per_file", "max_files")
@@ -30,6 +33,7 @@ _DEFAULTS = TextQuery("")
 _SPECIAL = re.compile(r"([\\.+*?()|\[\]{}^$#&~-])")
 HERE = at(".")
 _LONGEST_SECONDS = 120.0
+_KEPT_AT_ONCE = 50_000  # matches in memory while the whole result is written
 
 
 @noun
@@ -68,6 +72,7 @@ async def grep(
     files: Workspace,
     secrets: Secrets,
     limits: Limits,
+    spill: Spill,
     pattern: Annotated[str, Field(min_length=1, max_length=8192), "Regular expression (Rust syntax), or plain text"],
     path: Annotated[ReadsBelow, "A file, or a folder to search below"] = HERE,
     glob: Annotated[str | None, Field(min_length=1, max_length=1024), "Only paths that fit, as in find_files"] = None,
@@ -82,6 +87,7 @@ async def grep(
     max_files: Annotated[int | None, Field(ge=1), "Files on a page at most"] = None,
     cursor: Annotated[str | None, Field(max_length=8192), "Where the page before ended"] = None,
     timeout: Annotated[float, Field(gt=0, le=_LONGEST_SECONDS), "Seconds"] = 20.0,
+    keep: Annotated[bool, "Write all matches to a file of the run where this page is not all"] = False,
 ) -> Answer[Matches]:
     """Search for a pattern in files. Hidden, ignored and binary files are skipped."""
     if path.kind is PlaceKind.MISSING:
@@ -106,7 +112,46 @@ async def grep(
     except Problem as problem:
         raise _explained(problem, query, asked) from None
     search = _Search(query, path, asked, cursor)
-    return _lines(search, found, secrets, limits) if mode == "content" else _files(search, found, limits)
+    answer = _lines(search, found, secrets, limits) if mode == "content" else _files(search, found, limits)
+    if not keep or answer.truncation is None or cursor is not None:
+        return answer
+    return await _with_whole(answer, search, searcher, secrets, spill)
+
+
+async def _with_whole(
+    answer: Answer[Matches], search: _Search, searcher: Searcher, secrets: Secrets, spill: Spill
+) -> Answer[Matches]:
+    """Write the whole result into the run's folder, and say where it is."""
+    ref, said = await keep_whole(spill, secrets, "grep", _pages(search, searcher, secrets))
+    if ref is None:
+        return replace(answer, warnings=(*answer.warnings, said))
+    assert answer.truncation is not None
+    content = f"{answer.content}\n[{said}]"
+    return replace(answer, content=content, truncation=replace(answer.truncation, ref=ref.ref), refs=(ref,))
+
+
+async def _pages(search: _Search, searcher: Searcher, secrets: Secrets) -> AsyncIterator[Iterable[str]]:
+    """Search from the start, a large page at a time; give the lines of each as `grep -n` writes them."""
+    query = replace(search.query, limit=_KEPT_AT_ONCE, max_files=None, after=None)
+    while True:
+        found = await searcher.text(search.place, query)
+        yield _whole_lines(search, found, secrets)
+        last = next(((hit.path, hit.line) for hit in reversed(found.hits) if hit.is_match), None)
+        if found.counts:
+            last = (found.counts[-1][0], 0)
+        if not found.more or last is None:
+            return
+        query = replace(query, after=last)
+
+
+def _whole_lines(search: _Search, found: TextFound, secrets: Secrets) -> Iterable[str]:
+    if search.query.mode == "content":
+        marks = [":" if hit.is_match else "-" for hit in found.hits]
+        texts = zip(found.hits, safe_texts(found.hits, secrets), marks, strict=True)
+        return (f"{search.name(hit.path)}{mark}{hit.line}{mark}{text}" for hit, text, mark in texts)
+    if search.query.mode == "count":
+        return (f"{search.name(path)}:{count}" for path, count in found.counts)
+    return (search.name(path) for path, _ in found.counts)
 
 
 @noun

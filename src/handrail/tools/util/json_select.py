@@ -56,7 +56,23 @@ async def json_select(
         value = await _selected(text, expression, path, secrets)
     except ExpressionError as error:
         raise Problem(Code.INVALID_ARGS, f"The expression {error}.", position=error.position) from None
-    return Answer(Selected(value), evidence=() if path is None else (Evidence("file", path.shown, "JSON read"),))
+    return Answer(
+        Selected(value),
+        _describe(value, path),
+        evidence=() if path is None else (Evidence("file", path.shown, "JSON read"),),
+    )
+
+
+def _describe(value: Any, path: Place | None) -> str:
+    """Say what kind of value was selected, and from where."""
+    source = "the given JSON" if path is None else path.shown
+    if value is None:
+        return f"Nothing in {source} fits the expression"
+    if isinstance(value, list):
+        return f"A list of {len(value)} items from {source}"
+    if isinstance(value, dict):
+        return f"An object with {len(value)} fields from {source}"
+    return f"One value from {source}"
 
 
 async def _selected(given: Any, *how: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Commanders: ways in which people give the agent tasks and hear of them. `protocol` has the contract."""

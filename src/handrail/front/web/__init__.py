@@ -1,0 +1,1 @@
+"""REST, the web console and live events over one service: translate in, call, translate out."""
