@@ -40,7 +40,7 @@ OWN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("openat2 beneath a directory handle without following links", ("src/handrail/workspace/beneath.py",)),
     (
         "which files make programs run outside the sandbox, such as .github/workflows",
-        ("src/handrail/policy/defaults.py",),
+        ("src/handrail/policy/defaults.py", "src/handrail/policy/runs_elsewhere.py"),
     ),
     ("parse the output of ripgrep", ("src/handrail/workspace/rg_output.py",)),
     (
