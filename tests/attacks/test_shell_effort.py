@@ -157,9 +157,11 @@ def test_a_line_four_times_as_long_costs_four_times_as_much(name: str, plain: fl
     part = cost(short)
     whole = cost(long)
     assert whole < BOUND * plain
-    if whole > times * part + plain:  # another process may have slowed one of the two
-        part = min(cost(short) for _ in range(3))
-        whole = min(cost(long) for _ in range(3))
+    for _ in range(8):  # other processes may slow either of the two: the quickest of each counts
+        if whole <= times * part + plain:
+            break
+        part = min(part, cost(short), cost(short))
+        whole = min(whole, cost(long))
     assert whole <= times * part + plain
 
 
