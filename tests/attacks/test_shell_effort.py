@@ -152,7 +152,7 @@ def test_a_line_four_times_as_long_costs_four_times_as_much(name: str, plain: fl
     assert len(build(size).encode()) <= size
     short = build(size // 4)
     long = build(size)
-    # 7 for four times the length. A nested line has a fixed frame, so its long form may be more than four times as long.
+    # 7 for four times the length. A nested line has a fixed frame, so its long form may be over four times as long.
     times = 7 * max(len(long) / len(short) / 4, 1)
     part = cost(short)
     whole = cost(long)
