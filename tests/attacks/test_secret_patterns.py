@@ -5,6 +5,7 @@ Longer than 500 lines because of the harmless lines written out in it.
 Longer than 500 lines because it is one table of one subject.
 """
 
+import importlib
 import os
 import random
 import re
@@ -14,6 +15,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import re2
@@ -39,7 +41,8 @@ def instance(pattern: str, source: random.Random) -> str:
 
 @cache
 def _parsed(pattern: str) -> object:
-    return re._parser.parse(pattern)  # type: ignore[attr-defined]
+    parser: Any = importlib.import_module("re._parser")  # private, and known to some type checkers only
+    return parser.parse(pattern)
 
 
 def _some(node: tuple[object, object], source: random.Random) -> str:
