@@ -20,6 +20,7 @@ from handrail.service.metrics import resident_bytes
 from handrail.service.run_index import Query
 
 router = APIRouter(include_in_schema=False)
+_TABS = ("explain", "tools", "standing", "settings")
 _EXAMPLE = '{\n  "path": "README.md"\n}'
 
 
@@ -61,6 +62,7 @@ async def _policy(
     known = list(service.runs.paths()) if sees_all(identity) else service.runs.names(identity)
     places = [*known, *(await asyncio.to_thread(service.index.workspaces) if sees_all(identity) else [])]
     chosen = chosen or (places[0] if places else "")
+    tab = request.query_params.get("tab", "")
     view: dict[str, Any] = {
         "places": places,
         "workspace": chosen,
@@ -74,7 +76,7 @@ async def _policy(
         "recent": await asyncio.to_thread(
             service.index.search, Query("", {"kind": "call"}, 0, 0, own_only(identity), "", 12)
         ),
-        "tab": request.query_params.get("tab", "explain"),
+        "tab": tab if tab in _TABS else _TABS[0],
     }
     if (chosen and view["tab"] in ("tools", "settings")) or (chosen and request.url.path.endswith(".json")):
         try:
