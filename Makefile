@@ -17,7 +17,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 # What README's examples use: redaction at full speed, the MCP server, Pydantic AI, the service.
 EXTRAS := fast,mcp,agent,serve
 
-.PHONY: run console test test-fast test-full test-lowest check bench docs picture screenshots lock clean
+.PHONY: run console test test-fast test-full test-lowest check bench docs picture screenshots lock release-check clean
 
 run: $(SHOWN)
 	@$(BIN)/handrail tour
@@ -50,6 +50,7 @@ docs: $(STAMP)
 
 picture: $(STAMP)
 	$(BIN)/python docs/images/make.py
+	$(BIN)/python docs/images/rooms.py
 
 # Screenshots of the console from its real pages; needs chromium.
 screenshots: $(STAMP)
@@ -73,6 +74,10 @@ test-lowest: $(STAMP)
 	$(BIN)/uv venv --quiet --seed --clear --python $(BIN)/python $(VENV)-lowest
 	$(BIN)/uv pip install --quiet --python $(VENV)-lowest/bin/python --constraint $(VENV)/lowest.txt --editable '.[all]' --group dev
 	$(VENV)-lowest/bin/python -m pytest -p no:anyio -W ignore::DeprecationWarning -n $(JOBS) --dist worksteal
+
+# Build, install the wheel into a fresh environment, run the tour from it, check the metadata. Publishes nothing.
+release-check: $(STAMP)
+	$(BIN)/python .ci/release_check.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-lowest .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
